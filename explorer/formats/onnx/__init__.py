@@ -1,4 +1,4 @@
-"""ONNX files: one protocol buffers message, with weights inside the message or in files next to it."""
+"""ONNX files: a protocol buffer message, with weights in the message or in files next to it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["read", "save", "save_expressions", "save_net"]
 
 
 def read(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read an ONNX file. Large weights are read when they are first used.
+    """Read an ONNX file; raise FileError if it is damaged.
 
-    Nothing outside the file's folder is read. Raise FileError if the file is damaged.
+    Large weights are loaded on first use. Files outside the model's folder are never read.
     """
     model_path = Path(path)
     file = KeptFile(model_path, "correct the path of the .onnx file")
@@ -32,7 +32,7 @@ def read(path: str | os.PathLike[str]) -> NetDefinition:
 
 
 def save(definition: NetDefinition, path: Path) -> None:
-    """Write a definition with ONNX operator types and its weights; ``read`` returns equal operators.
+    """Write a definition whose operator types are ONNX's; ``read`` returns equal operators.
 
     If an operator cannot be written, raise OperandError and leave an existing file unchanged.
     """
@@ -42,7 +42,7 @@ def save(definition: NetDefinition, path: Path) -> None:
 
 
 def save_net(net: Net, path: Path) -> None:
-    """Write the expressions that a net of any dialect records. Unknown lengths of inputs stay unknown.
+    """Write the expressions recorded by a net of any dialect. Unknown input lengths stay unknown.
 
     If an operation cannot be written, raise OperandError and leave an existing file unchanged.
     """
@@ -52,10 +52,7 @@ def save_net(net: Net, path: Path) -> None:
 
 
 def save_expressions(name: str, what: Any, inputs: Mapping[str, Any] | None, path: Path) -> None:
-    """Write expressions, or write a layer or function after recording it for ``inputs``.
-
-    Raise OperandError if ONNX lacks an operation.
-    """
+    """Write expressions, a layer or function recorded for ``inputs``; raise OperandError if ONNX lacks an operation."""
     from explorer.formats.onnx.writing import function_writer, model_file  # slow to import, as above
 
     model_file.write_model(*function_writer.model_of(name, what, inputs), path)

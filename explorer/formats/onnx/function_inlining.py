@@ -1,8 +1,8 @@
-"""Expansion of calls of local functions and of the standard's functions, each in its own box.
+"""Inlining of calls to functions of the file and of the standard; each call becomes a box.
 
-After expansion, the reader sees only plain operators. The size of an expansion is exponential in the depth of calls: a
-file of one kilobyte can request 2³⁰ operators. The size of each function is therefore computed from the sizes of the
-functions that it calls, before any body is copied.
+After inlining, the reader sees only plain operators. The result can grow exponentially with the call depth: a file of
+one kilobyte can expand to 2³⁰ operators. The size of each function is therefore computed from the sizes of the
+functions it calls, before any body is copied.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Key: TypeAlias = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class ExpandedNode:
-    """A node of the expanded graph, with its opsets and the calls around it, outermost first."""
+    """A node of the expanded graph, with its opsets and its enclosing calls, outermost first."""
 
     node: NodeProto
     calls: tuple[str, ...]
@@ -40,11 +40,11 @@ def expanded_nodes(
     opsets: Mapping[str, int] | None = None,
     outside: Iterable[str] = (),
 ) -> Iterator[ExpandedNode]:
-    """Yield the nodes of a model's graph in order, with calls replaced by the bodies of their functions.
+    """Yield the nodes of ``graph`` in order, with calls replaced by function bodies.
 
-    If ``graph`` is an inner graph, ``outside`` contains the outer values. A call is renamed if an outer value already
-    uses its name as a prefix. ``standard`` returns the body of an operator that the standard defines as a function.
-    Raise FileError if a function is recursive, calls are nested too deeply, or functions expand to too many operators.
+    For an inner graph, ``outside`` contains the names of the outer values; a call is renamed if its name is a prefix of
+    one of them. ``standard`` returns the body of an operator that the standard defines as a function, or None. Raise
+    FileError if a function is recursive, calls are nested too deeply, or there are too many operators.
     """
     functions = {_function_key(function): function for function in model.functions}
     Expansion(functions, path).check(graph.node)
@@ -52,7 +52,7 @@ def expanded_nodes(
     outer_names = {name.partition("/")[0] for name in outside}
     names = inlined = characters = 0
     pending: list[tuple[Iterator[NodeProto], tuple[str, ...], Mapping[str, int]]]
-    # A stack of iterators instead of recursion, because the file determines the depth of calls.
+    # An explicit stack instead of recursion, because the file determines the call depth.
     pending = [(iter(graph.node), (), opsets)]
     while pending:
         nodes, calls, own_opsets = pending[-1]
@@ -62,9 +62,9 @@ def expanded_nodes(
             continue
         function = functions.get(_called_function(node)) if functions else None
         function = function or standard(node, own_opsets)
-        names += 1  # every node counts, so that an unnamed call has the same name in every run
+        names += 1  # count all nodes, so that unnamed calls get the same names in every run
         inlined += bool(calls)
-        if inlined > budget.operators:  # the earlier check does not include the standard's functions
+        if inlined > budget.operators:  # the earlier check does not count the standard's functions
             raise _too_many(path, inlined)
         if function is None:
             yield ExpandedNode(node, calls, own_opsets)
@@ -80,16 +80,12 @@ def expanded_nodes(
 
 
 class Expansion:
-    """The size of a model's expanded functions, computed without expanding them.
-
-    The size consists of the number of operators, the bytes of their attributes, and the depth of calls. It is computed
-    once for each function.
-    """
+    """Sizes of expanded functions, computed once per function and without expanding it."""
 
     def __init__(self, functions: Mapping[_Key, FunctionProto], path: Path) -> None:
         self._functions, self._path = functions, path
         self._counted: dict[_Key, tuple[int, int, int]] = {}
-        """function → number of operators, bytes of their attributes, and depth of nested calls"""
+        """function → (number of operators, bytes of their attributes, call depth)"""
 
     def check(self, nodes: Iterable[NodeProto]) -> None:
         """Raise FileError if these nodes expand to more than the budget allows, or a function is recursive."""
@@ -174,7 +170,6 @@ def _too_long(path: Path, prefix: str) -> FileError:
 
 
 def _called_function(node: NodeProto) -> _Key:
-    """Return the key of the function that a node may call."""
     return domain_of(node.domain), node.op_type, node.overload
 
 
@@ -187,10 +182,10 @@ def _opsets(owner: ModelProto | FunctionProto) -> dict[str, int]:
 
 
 def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodeProto]:
-    """Return the nodes of ``function`` with the operands of ``call``; ``prefix`` is added to all other names."""
+    """Return the nodes of ``function`` with the operands of ``call``; all other names get the prefix ``prefix``."""
     names = dict(zip(function.input, call.input, strict=False))
     names.update(dict.fromkeys(function.input[len(call.input) :], ""))
-    # An output that the call omits keeps its prefixed name, because other nodes of the body may read it.
+    # An output that the call omits gets a prefixed name, because other nodes of the body may read it.
     names.update({formal: actual for formal, actual in zip(function.output, call.output, strict=False) if actual})
     # an empty name means an omitted operand, in the body and in the call
     names[""] = ""
@@ -211,7 +206,7 @@ def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodePro
 
 
 def _bound_attributes(node: NodeProto, call_attributes: Mapping[str, AttributeProto]) -> Iterator[AttributeProto]:
-    """Yield a node's attributes. A reference to an attribute of the call is replaced by its value, or omitted."""
+    """Yield a node's attributes; references to the call's attributes are replaced by their values, or omitted."""
     for attribute in node.attribute:
         if not attribute.ref_attr_name:
             yield attribute
@@ -223,7 +218,7 @@ def _bound_attributes(node: NodeProto, call_attributes: Mapping[str, AttributePr
 
 
 def _count_names(nodes: Iterable[NodeProto]) -> int:
-    """Return the number of value names in ``nodes``, and in the graphs in their attributes."""
+    """Return the number of value names in ``nodes`` and their inner graphs."""
     count, pending = 0, list(nodes)
     while pending:
         node = pending.pop()
@@ -236,9 +231,9 @@ def _count_names(nodes: Iterable[NodeProto]) -> int:
 
 
 def _rename(graph: GraphProto, names: Mapping[str, str], prefix: str) -> None:
-    """Rename the outer values that an inner graph reads, as in ``names``, and add ``prefix`` to its own values.
+    """Rename the outer values that an inner graph reads according to ``names``, and prefix its own values.
 
-    A function has its own scope, so values of its inner graphs may have the same names as the caller's values.
+    A function has its own scope, so its inner graphs may use names that the caller also uses.
     """
     pending = [(graph, names)]
     while pending:
@@ -256,9 +251,9 @@ def _rename(graph: GraphProto, names: Mapping[str, str], prefix: str) -> None:
 
 
 def captured_values(node: NodeProto, outside: Mapping[str, object]) -> list[str]:
-    """Return the outer values that the graphs in a node's attributes read, in order.
+    """Return the outer values that a node's inner graphs read.
 
-    If an inner graph has a value with the same name as an outer value, the inner value is read, also in nested graphs.
+    A value of an inner graph shadows an outer value of the same name, including in nested graphs.
     """
     captures: dict[str, None] = {}
     nothing: frozenset[str] = frozenset()
@@ -275,7 +270,7 @@ def captured_values(node: NodeProto, outside: Mapping[str, object]) -> list[str]
 
 
 def body_of(node: NodeProto, opsets: Mapping[str, int], types: Mapping[str, TypeProto]) -> FunctionProto | None:
-    """Return the function that defines a node's operator in its opset; None if the standard has no definition.
+    """Return the standard's function body for an operator in its opset; None if there is none.
 
     Some bodies depend on the types of the node's inputs, which must then be in ``types``.
     """
@@ -284,7 +279,7 @@ def body_of(node: NodeProto, opsets: Mapping[str, int], types: Mapping[str, Type
     if opset is None or not 0 < opset < 2**31:  # the range of opsets for which onnx can look up a function
         return None
     try:
-        schema: Any = defs.get_schema(node.op_type, opset, domain)  # the type stubs lack its attributes about functions
+        schema: Any = defs.get_schema(node.op_type, opset, domain)  # the type stubs lack its function attributes
     except defs.SchemaError:
         return None
     plain = [version for version in schema.function_opset_versions if version <= opset]
@@ -296,14 +291,14 @@ def body_of(node: NodeProto, opsets: Mapping[str, int], types: Mapping[str, Type
         try:
             data = schema.get_context_dependent_function_with_opset_version(max(typed), node.SerializeToString(), kinds)
         except (RuntimeError, TypeError, ValueError):
-            return None  # an invalid node stays an operator; when it runs, it raises an error with its name
+            return None  # keep an invalid node as an operator; running it raises an error with its name
     else:
         return None
     proto: FunctionProto = FunctionProto.FromString(data)
     if not proto.node:
         return None
     named = {attribute.name for attribute in proto.attribute_proto}
-    # The body refers to attributes of the call by name. An omitted attribute has the schema's default.
+    # The body refers to the call's attributes by name; omitted attributes get the schema's defaults.
     defaults = [attribute.default_value for attribute in schema.attributes.values()]
     proto.attribute_proto.extend(value for value in defaults if value.type and value.name not in named)
     return proto

@@ -1,9 +1,8 @@
 """Parsing of an ONNX file without the elements of its large tensors, which stay in the file.
 
-The onnx package parses a complete file, which needs several times its size in memory. Here the encoded messages are
-scanned first, and only large messages are entered. The raw bytes of each large tensor are replaced with a short
-placeholder. A placeholder begins with random bytes, so no file can contain it. Invalid bytes are copied unchanged, so
-that the parser reports them.
+The onnx package parses complete files, which takes several times their size in memory. The encoded message is therefore
+scanned first, and the raw bytes of each large tensor are replaced with a short placeholder. A placeholder begins with
+random bytes, so that no file can contain it. Invalid bytes are copied unchanged, so that the parser reports them.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ LARGE = 4096
 _WINDOW = 1 << 16
 """number of bytes read from the file at a time"""
 _KEY_BYTES = 20
-"""maximum number of bytes of a field's key and length"""
+"""maximum size in bytes of a field's key and length"""
 _DEPTH = 100
-"""maximum depth of nested messages, which is also the parser's limit"""
+"""maximum nesting depth of messages, equal to the parser's limit"""
 _FIELDS = 1 << 22
-"""maximum number of scanned fields; the rest of the file is copied, within the budget"""
+"""maximum number of fields to scan; the rest of the file is copied unchanged, within the budget"""
 _PER_FIELD = 64
-"""number of bytes of short fields that count as one scanned field, since short fields are skipped much faster"""
+"""bytes of short fields that count as one scanned field, because short fields are skipped much faster"""
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def _short_fields() -> re.Pattern[bytes]:
-    """Return a pattern for consecutive fields that have one-byte keys and are too short to scan.
+    """Return a pattern for a run of fields that have one-byte keys and are too short to scan.
 
-    Lists of numbers and strings consist of such fields. Tree ensembles have millions of them.
+    Lists of numbers and strings consist of such fields; tree ensembles have millions of them.
     """
 
     def key(wire_type: int) -> bytes:
@@ -53,7 +52,7 @@ def _short_fields() -> re.Pattern[bytes]:
         _BYTES: b"(?:" + strings + b")",
     }
     fields = b"|".join(key(wire_type) + body for wire_type, body in bodies.items())
-    # Possessive, so that no backtracking state is kept for millions of fields.
+    # The possessive quantifier keeps no backtracking state, which would be large for millions of fields.
     return re.compile(b"(?:" + fields + b")++", re.DOTALL)
 
 
@@ -88,7 +87,7 @@ class _Level:
 
 
 class LightMessage:
-    """The bytes of a model without its large elements, and a dict that maps placeholders to these elements."""
+    """A model's bytes without its large elements, and a mapping from placeholders to these elements."""
 
     def __init__(self, file: KeptFile) -> None:
         """Scan a file; raise FileError if it is larger than ``budget.text`` without its large elements."""
@@ -99,10 +98,7 @@ class LightMessage:
         self.data = bytes(self._scan())
 
     def _scan(self) -> bytearray:
-        """Return the bytes of the message.
-
-        Nested messages are kept in a list instead of recursion, because the file determines their depth.
-        """
+        # An explicit stack instead of recursion, because the file determines the nesting depth.
         levels = [_Level(ModelProto.DESCRIPTOR, self._file.size, b"")]
         offset = copied = scanned = 0
         while True:
@@ -136,7 +132,7 @@ class LightMessage:
             offset = end
 
     def _skip(self, offset: int, end: int) -> int:
-        """Return the number of bytes of the short fields from ``offset`` on, within the current window."""
+        """Return the size in bytes of the run of short fields at ``offset``, within the current window."""
         at = self._window_index(offset)
         fields = _SHORT_FIELDS.match(self._window, at, min(len(self._window), end - self._window_start))
         return fields.end() - at if fields else 0
@@ -149,14 +145,14 @@ class LightMessage:
         return offset - self._window_start
 
     def _field(self, offset: int, end: int) -> tuple[bytes, int, int, int] | None:
-        """Return the key, number, start and end of the field at ``offset`` if it has a length.
+        """Return the key, number, start and end of the field at ``offset``; None if the field is invalid.
 
-        For any other field, the key is empty, and start and end are both the end. Return None if the field is invalid.
+        A field without a length prefix has an empty key, number 0, and start equal to end.
         """
         at, window = self._window_index(offset), self._window
         tag, after = _read_varint(window, at)
         wire_type = tag & 7
-        if not tag >> 3:  # field number 0 is invalid: zeros, such as the holes of a sparse file
+        if not tag >> 3:  # field number 0 is invalid; it is read from zeros, such as the holes of a sparse file
             return None
         if wire_type == _BYTES and after:
             length, first = _read_varint(window, after)
@@ -185,7 +181,7 @@ class LightMessage:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return an integer encoded with seven bits per byte, and the index after it; return 0, 0 if it is incomplete."""
+    """Return the varint at index ``at`` and the index after it; (0, 0) if it is incomplete."""
     value = shift = 0
     for offset in range(at, min(at + 10, len(data))):
         byte = data[offset]
@@ -197,7 +193,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _varint(value: int) -> bytes:
-    """Encode an integer with seven bits per byte."""
+    """Encode an integer as a varint: seven bits per byte, least significant first."""
     output = bytearray()
     while value >= 0x80:
         output.append(value & 0x7F | 0x80)

@@ -1,8 +1,8 @@
-"""Names of operators and their boxes, derived from information that exporters leave in a file.
+"""Names of operators and their boxes, derived from the module paths that exporters leave in a file.
 
-ONNX has no modules: a graph is flat, and its nodes need no names. Exporters leave three kinds of information about
-modules, most reliable first. torch.onnx stores the module path in the node's metadata (``SCOPES``). Older exporters
-write the module path, separated by slashes, into the node's name. Weights keep the names of the modules' parameters.
+An ONNX graph is flat: it has no modules, and its nodes need no names. Module paths come from three sources, the most
+reliable first: node metadata written by torch.onnx (``SCOPES``), slash-separated node names written by older exporters,
+and the parameter names of weights.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from explorer.formats.onnx.function_inlining import ExpandedNode
 from explorer.net.definition.definition import OperatorDefinition
 
 _GENERATED = re.compile(r"node_.*|n?[0-9]+|val_[0-9]+|[A-Za-z]+_[0-9]+|")
-"""generated names without information: names from torch's exporter, and types followed by a number"""
+"""generated names without information: names by torch's exporter, and types followed by a number"""
 _SCOPES_LENGTH = 4096
-"""maximum number of characters of a list of scopes, because ``ast.literal_eval`` is slow for hostile input"""
+"""maximum length of a list of scopes, because ``ast.literal_eval`` is slow for hostile input"""
 _ROOTS = ("", "torch_nn", "main_graph", "torch-jit-export")
 """names that exporters give to the whole graph; they are not boxes"""
 _SPLITTING = frozenset({"Cast", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"})
-"""operator types that split or reshape a weight for the module that the weight belongs to"""
+"""operator types that split or reshape a weight within its module"""
 
 
 class Names:
-    """Generator of unique names of operators: the node's name, or its type and number."""
+    """Generator of unique operator names: the name of the node, or its type and number if it is unnamed."""
 
     def __init__(self) -> None:
         self._names = UniqueNames()
         self._paths: set[tuple[str, ...]] = set()
 
     def name(self, placed: ExpandedNode, number: int) -> str:
-        """Return the operator's unique name; a number is appended to a name that is already in use."""
+        """Return a unique operator name; a number is appended to a name that is already in use."""
         proposal = "/".join((*placed.calls, placed.node.name or f"{placed.node.op_type}_{number}"))
         return self._names.take(proposal)
 
     def boxes(self, placed: ExpandedNode, name: str, weights: Iterable[str]) -> tuple[str, ...] | None:
-        """Return the boxes of an operator, from torch's metadata, its path, or the names of its ``weights``.
+        """Return an operator's boxes, from torch's metadata, its path, or the names of its ``weights``.
 
-        Return () if the name is generated and no source gives boxes. None means that the name determines the boxes.
+        Return () if the name is generated and no source gives boxes, and None if the boxes follow from the name.
         """
         boxes = _boxes(placed, name, list(weights))
         path = (*(boxes or ()), name.rpartition("/")[2])
@@ -55,9 +55,9 @@ class Names:
 def naming_weights(nodes: Sequence[ExpandedNode], names: Mapping[str, str]) -> frozenset[str]:
     """Return the weights whose names determine the boxes of the operators that read them.
 
-    ``names`` maps blobs to weight names. A weight is returned if a single operator reads it, or if operators only split
-    or reshape it, like the gates of an LSTM in torch's exporter. Any other weight with several readers may be shared by
-    modules, like a language model's embedding.
+    ``names`` maps blobs to weight names. A weight is returned if it has a single reader, or if its readers only split
+    or reshape it, as for the LSTM gates that torch exports. Any other weight with several readers may be shared by
+    modules, for example the embedding of a language model.
     """
     readers: dict[str, list[str]] = {}
     for placed in nodes:
@@ -68,9 +68,9 @@ def naming_weights(nodes: Sequence[ExpandedNode], names: Mapping[str, str]) -> f
 
 
 def with_bias_boxes(operators: list[OperatorDefinition]) -> list[OperatorDefinition]:
-    """Move each product into the boxes of its bias if only the bias reads the product; return all operators.
+    """Return the operators, with each product moved into the box of its bias if nothing else reads the product.
 
-    torch's exporter writes a linear layer as a product and the addition of a bias. Only the bias keeps its name.
+    torch exports a linear layer as a product and the addition of a bias, and only the bias keeps its parameter name.
     """
     products = {
         operator.outputs[0]: index
@@ -119,7 +119,7 @@ def _scope_modules(scopes: str) -> tuple[str, ...] | None:
 
 
 def _path_boxes(parts: list[str]) -> tuple[str, ...]:
-    """Return the boxes of a path without repetitions; ``/layer1/layer1.0/conv1`` gives layer1, 0, conv1."""
+    """Return the boxes of a path without repetitions: ``/layer1/layer1.0/conv1`` gives layer1, 0, conv1."""
     boxes: list[str] = []
     outer = ""
     for part in parts:

@@ -1,8 +1,8 @@
-"""Upgrade of models whose opset is too old to be read, using the onnx package's converter.
+"""Upgrade of models from old opsets, using the onnx package's converter.
 
-The standard changed the meaning of some operators: attributes became inputs, and broadcasting became like NumPy's. The
-converter rewrites a graph and its inner graphs one opset at a time. It runs only if a model has an operator that cannot
-be read unchanged. The elements of large weights are removed before the conversion and restored afterwards.
+In old opsets, some operators have another meaning; for example, broadcasting differs from NumPy's. The converter runs
+only if a model has an operator that cannot be read unchanged. The elements of large weights are removed before the
+conversion and restored afterwards.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from explorer.formats.onnx.signatures import type_of
 TARGET = 13
 """target opset for older models: the last opset that changed the meaning of common operators"""
 _SMALL = 1024
-"""maximum size in bytes of a tensor that the converter sees; it reads lengths and axes, but no weights"""
+"""maximum size in bytes of a tensor passed to the converter, which reads lengths and axes but no weights"""
 
 
 class Upgrade(NamedTuple):
-    """A model to read, and a sentence about its upgrade; "" if no upgrade was needed."""
+    """A model to read, and a remark about its upgrade ("" if no upgrade was needed)."""
 
     model: ModelProto
     remark: str
 
 
 def upgraded_model(model: ModelProto) -> Upgrade:
-    """Return a model of an older opset upgraded to opset 13, if an operator needs it and the converter supports it."""
+    """Return a model of an older opset upgraded to opset 13 if it needs an upgrade that the converter supports."""
     opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
     own = opsets.get("", OLDEST)
     if not 0 < own < OLDEST or all(
@@ -46,14 +46,14 @@ def upgraded_model(model: ModelProto) -> Upgrade:
     preserve_old_meanings(stripped.graph, own)
     try:
         converted = version_converter.convert_version(stripped, TARGET)
-    # The converter is native code that may raise any exception. The model is then shown unchanged.
+    # The converter is native code that may raise any exception; the model is then shown unchanged.
     except Exception as error:
         return Upgrade(model, f"opset {own} could not be upgraded: {_reason(error)}")
     mark_upsampled(converted.graph, own)
     for tensor in converted.graph.initializer:
         if tensor.name in weights:
             tensor.CopyFrom(weights[tensor.name])
-    return Upgrade(converted, f"upgraded from opset {own} to {TARGET}; numbers of nodes are those after it")
+    return Upgrade(converted, f"upgraded from opset {own} to {TARGET}; node numbers refer to the upgraded graph")
 
 
 def _reason(error: Exception) -> str:
@@ -63,16 +63,16 @@ def _reason(error: Exception) -> str:
 
 
 def _without_elements(model: ModelProto) -> tuple[ModelProto, dict[str, TensorProto]]:
-    """Return a copy of a model without the elements of large weights, and a dict of these weights by name."""
+    """Return a copy of a model without the elements of large weights, and these weights keyed by name."""
     stripped = ModelProto()
     weights = {
         tensor.name: tensor
         for tensor in model.graph.initializer
-        # for elements left in the file, the message contains only a placeholder
+        # the message contains only placeholders for elements left in the file
         if tensor.ByteSize() > _SMALL or math.prod(tensor.dims) > _SMALL
     }
     small_tensors = [tensor for tensor in model.graph.initializer if tensor.name not in weights]
-    # Copied field by field, because a complete copy would duplicate the weights.
+    # Copy field by field, because copying the whole model would duplicate the weights.
     for field, value in model.ListFields():
         if field.name == "graph":
             continue
@@ -94,13 +94,13 @@ def _without_elements(model: ModelProto) -> tuple[ModelProto, dict[str, TensorPr
 
 
 _SLOPES_BROADCAST = 7
-"""first opset in which PRelu's slopes are aligned with the last axes"""
+"""first opset in which PRelu's slopes broadcast to the last axes"""
 _RESIZE = 10
 """first opset with Resize, which replaced Upsample"""
 
 
 def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
-    """Yield a graph and its inner graphs (branches and bodies), each before its own inner graphs."""
+    """Yield a graph and all of its inner graphs (branches and bodies), outer graphs first."""
     remaining = [graph]
     while remaining:
         current = remaining.pop()
@@ -110,7 +110,7 @@ def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
 
 
 def preserve_old_meanings(graph: GraphProto, opset: int) -> None:
-    """Add attributes to nodes of opsets below 11 if the converter would change the meaning of the nodes."""
+    """Add attributes to nodes of opsets below 11 whose meaning the converter would change."""
     for each in graphs_of(graph):
         for node in each.node:
             preserve = _PRESERVE.get(node.op_type)
@@ -119,10 +119,10 @@ def preserve_old_meanings(graph: GraphProto, opset: int) -> None:
 
 
 def mark_upsampled(graph: GraphProto, opset: int) -> None:
-    """Add attributes to the Resize nodes with which the converter replaced Upsample.
+    """Give the Resize nodes that replaced Upsample the attributes of its coordinate rule.
 
-    In Upsample, the source position of a new element is its own position divided by the scale. Opset 10 replaced
-    Upsample with Resize, so every Resize is a former Upsample. The converter renames the outputs of these nodes.
+    Upsample divides the position of a new element by the scale. Resize replaced Upsample in opset 10, so in older
+    models every Resize is a former Upsample.
     """
     if opset < _RESIZE:
         for node in [node for each in graphs_of(graph) for node in each.node]:
@@ -131,23 +131,21 @@ def mark_upsampled(graph: GraphProto, opset: int) -> None:
 
 
 def _prelu(node: NodeProto, graph: GraphProto, opset: int) -> None:
-    """Add an attribute to a PRelu node: its slopes belong to the channels."""
+    """Mark that the slopes of a PRelu node belong to the channels."""
     if opset < _SLOPES_BROADCAST:
         node.attribute.append(helper.make_attribute(SLOPES_OF_CHANNELS, 1))
 
 
 def _hardmax(node: NodeProto, graph: GraphProto, opset: int) -> None:
-    """Add an attribute to a Hardmax node: it applies to all axes from ``axis`` on together.
-
-    The converter handles only Softmax and LogSoftmax.
-    """
+    """Mark that a Hardmax flattens the axes from ``axis`` on; the converter handles only Softmax and LogSoftmax."""
     node.attribute.append(helper.make_attribute(FLATTENS, 1))
 
 
 def _resize(node: NodeProto, graph: GraphProto, opset: int) -> None:
-    """Add attributes to a Resize node: how opset 10 computes the source position of a new element.
+    """Add attributes to a Resize node for opset 10's coordinate rule.
 
-    It is the position of the new element divided by the scale, rounded down, or up on an axis that shrinks.
+    The source position is the position of the new element divided by the scale, rounded up on an axis that shrinks and
+    down otherwise.
     """
     scales = _scales(node, graph)
     if scales is not None and (scales >= 1).all():

@@ -1,7 +1,7 @@
-"""Parsing of the message in an ONNX file.
+"""Parsing of ONNX messages.
 
-``onnx.checker`` is not used: it rejects a complete model because of a single invalid operator. The reader shows all
-other operators of such a model. The reader checks everything that it relies on.
+``onnx.checker`` is not used, because it rejects a whole model for a single invalid operator, and the reader can show
+the others. The reader checks everything that it relies on.
 """
 
 from __future__ import annotations
@@ -16,15 +16,12 @@ from explorer.core.errors import FileError
 
 _EXPORT = "export the model again, for instance with torch.onnx.export"
 _IR_VERSION_KEY = 8
-"""first byte of a model in all exporters: the key of the field ir_version"""
+"""first byte of a model from any exporter: the key of the field ``ir_version``"""
 _RULE = "an ONNX file is one protocol buffers message, a ModelProto with a graph"
 
 
 def parse(data: bytes, path: str, size: int) -> ModelProto:
-    """Parse a model without its large weights; raise FileError if it is invalid.
-
-    ``size`` is the size of the file in bytes.
-    """
+    """Parse a model without its large weights; raise FileError if it is invalid. ``size`` is the file size in bytes."""
     if not data:
         raise FileError("the file is empty", path=path, rule=_RULE, fix=_EXPORT)
     model = ModelProto()

@@ -1,9 +1,8 @@
 """Conversion of a parsed ONNX model to a net definition.
 
-Nothing is executed and no weight is read, so a model of several gigabytes opens immediately. If an initializer or
-Constant node is a number or a short list, it becomes an argument of the operators that read it. Otherwise it becomes a
-weight. PNNX files are read in the same way, so both formats are drawn and edited alike. Unknown operators are kept with
-their names, so that the graph is complete.
+Nothing is executed and no weights are loaded, so a model of several gigabytes opens immediately. An initializer or
+Constant node becomes an argument of the operators that read it if it is a number or a short list, otherwise a weight.
+Unknown operators are kept, so that the graph is complete.
 """
 
 from __future__ import annotations
@@ -76,10 +75,9 @@ def definition(
 ) -> NetDefinition:
     """Return the definition of a model; raise FileError if a graph or tensor is invalid.
 
-    An operator that is missing from the table ``known`` is expanded if the standard defines it by other operators.
-    ``elements`` maps placeholders in the message to the elements of large tensors. ``remark``, about how the model was
-    read, is added to the definition's description. ``local`` states that this process exported the model. In this case
-    the complete source code around its recorded lines may be shown.
+    Operators missing from the table ``known`` are expanded if the standard defines them as functions. ``elements`` maps
+    placeholders in the message to the elements of large tensors. ``remark`` is added to the definition's description.
+    Set ``local`` if this process exported the model, so that the source code around its recorded lines may be shown.
     """
     return _Reader(model, path, known, {} if elements is None else elements, remark=remark, local=local).read()
 
@@ -114,10 +112,7 @@ class _Reader:
         self.kinds = {name: kind for name, kind in kinds.items() if name not in self.dictionaries}
 
     def _dictionaries(self) -> dict[str, BlobType]:
-        """Return the types of the inputs that are maps.
-
-        The keys of a map are the vocabulary of the DictVectorizer that reads it.
-        """
+        """Return the types of map inputs, whose keys are the vocabulary of the DictVectorizer that reads them."""
         types = {value.name: value.type for value in self.graph.input if value.type.HasField("map_type")}
         dictionaries = {}
         for node in self.graph.node if types else ():
@@ -159,7 +154,7 @@ class _Reader:
         values = {**dict.fromkeys(outside or ()), **dict.fromkeys([*inputs, *produced])}
         self.naming_weights = naming_weights(nodes, {blob: tensor.name for blob, tensor in self.tensors.items()})
         operators = with_bias_boxes([self._operator(number, placed, values) for number, placed in enumerate(nodes, 1)])
-        # initializers that are outputs, because the outputs of a NetDefinition are produced by operators
+        # an initializer that is an output needs an operator, because operators produce the outputs of a definition
         operators += [self._constant(name) for name in dict.fromkeys(outputs) if name in self.tensors]
         if outside is not None:
             read = [*[blob for operator in operators for blob in operator.inputs], *outputs]
@@ -185,20 +180,17 @@ class _Reader:
         return body_of(node, opsets, self.declared_types if self._declares_types(node) else self.inferred_types)
 
     def _declares_types(self, node: NodeProto) -> bool:
-        """Return whether the file declares the types of a node's inputs, if the node's definition depends on them."""
+        """Return whether the file declares all input types on which the standard's definition of a node depends."""
         if domain_of(node.domain) or not defs.has(node.op_type):
             return True
-        schema: Any = defs.get_schema(node.op_type)  # the type stubs of onnx lack the attributes about functions
+        schema: Any = defs.get_schema(node.op_type)  # the type stubs of onnx lack the function attributes
         return not schema.has_context_dependent_function or all(
             name in self.declared_types for name in node.input if name
         )
 
     @cached_property
     def inferred_types(self) -> dict[str, TypeProto]:
-        """Types of values: declared in the file, otherwise inferred by the standard's rules.
-
-        Tools that rewrite models, such as quantisers, omit the declarations.
-        """
+        """Types declared in the file, or otherwise inferred, because quantisers and similar tools omit declarations."""
         outline = ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
         outline.graph.CopyFrom(self.graph)
         del outline.graph.initializer[:]
@@ -211,7 +203,7 @@ class _Reader:
         try:
             values = infer_shapes(outline).graph.value_info
         except (InferenceError, RuntimeError, ValueError):
-            # Such a file can still be drawn. Running the net reports any operator without a definition.
+            # The file can still be drawn; running the net reports operators without a definition.
             values = []
         return {**{value.name: value.type for value in values}, **self.declared_types}
 
@@ -236,14 +228,11 @@ class _Reader:
         self.tensors[name] = tensor
 
     def _is_constant(self, placed: ExpandedNode, outputs: list[str]) -> bool:
-        """Return whether a node is a constant or an alias of a constant.
-
-        Such a node is recorded as a tensor, not as an operator.
-        """
+        """Return whether a node is a constant or an alias of one; record its tensor if it is."""
         node = placed.node
         if domain_of(node.domain) or len(node.output) != 1:
             return False
-        # exporters share a weight between layers with Identity nodes, which are aliases of the tensor
+        # exporters share a weight between layers through Identity nodes, which are aliases of the tensor
         if node.op_type == "Identity" and len(node.input) == 1 and node.input[0] in self.tensors:
             if node.output[0] in outputs:
                 return False
@@ -299,7 +288,7 @@ class _Reader:
         )
 
     def _bodies(self, placed: ExpandedNode, values: Mapping[str, None]) -> dict[str, NetDefinition]:
-        """Return the definitions of the inner graphs among a node's attributes."""
+        """Return the definitions of a node's inner graphs, keyed by attribute."""
         graphs = {attribute.name: attribute.g for attribute in placed.node.attribute if attribute.HasField("g")}
         bodies = {}
         for name, graph in graphs.items():
@@ -319,7 +308,7 @@ class _Reader:
 
     def _type(self, placed: ExpandedNode, reads: Iterable[str]) -> str:
         type = type_of(placed.node.domain, placed.node.op_type, placed.opsets)
-        if not self.kinds:  # fast path: most files have no such values
+        if not self.kinds:  # fast path: most files have no unreadable values
             return type
         unreadable = next((self.kinds[blob] for blob in reads if blob in self.kinds), None)
         return f"{type} (of a {unreadable})" if unreadable else type
@@ -327,7 +316,7 @@ class _Reader:
     def _arguments_and_weights(
         self, plain: Mapping[str, Plain], tensors: Mapping[str, StoredTensor], *, as_plain: bool
     ) -> tuple[dict[str, Plain], dict[str, WeightReference]]:
-        """Return an operator's arguments and weights; numbers and shapes are arguments, all other tensors weights."""
+        """Return an operator's arguments and weights; with ``as_plain``, numbers and short lists become arguments."""
         arguments, weights = dict(plain), dict[str, WeightReference]()
         for name, tensor in tensors.items():
             value = tensor.plain if as_plain else None
@@ -341,7 +330,7 @@ class _Reader:
         return arguments, weights
 
     def _outputs(self, node: NodeProto, name: str) -> tuple[str, ...]:
-        """Return the names of all outputs up to the last used output; an omitted output gets a generated name."""
+        """Return the output names up to the last used output; omitted outputs get generated names."""
         outputs = tuple(node.output)
         if "" not in outputs:
             return outputs
@@ -359,7 +348,7 @@ class _Reader:
 
 
 def _description(model: ModelProto, remark: str) -> str:
-    """Return a file's description, one line each: documentation, producer, opsets, remark and metadata."""
+    """Return a file's description: its documentation, producer, opsets, remark and metadata, one per line."""
     producer = f"{model.producer_name} {model.producer_version}".strip()
     opsets = ", ".join(f"{domain_of(opset.domain) or 'ONNX'} {opset.version}" for opset in model.opset_import)
     lines = [
@@ -390,7 +379,7 @@ def _unpacked(value_type: TypeProto) -> tuple[str, TypeProto]:
 
 
 def unreadable_kind(value_type: TypeProto) -> str:
-    """Return the kind of a value that no operator can read, such as a map or a sequence of sequences; otherwise ""."""
+    """Return the kind of a value that no operator can read, such as a map; "" if operators can read it."""
     container, element = _unpacked(value_type)
     container_type = element.WhichOneof("value") or ""
     if container_type not in ("tensor_type", ""):
@@ -404,7 +393,7 @@ def unreadable_kind(value_type: TypeProto) -> str:
 
 
 def dictionary_type(value_type: TypeProto, keys: tuple[str | int, ...]) -> BlobType | None:
-    """Return the type of the array that represents a map, with an element for each key; None if it is not a map."""
+    """Return the type of the array that represents a map, with one element per key; None if there is no such array."""
     element = value_type.map_type.value_type.tensor_type
     name = dtype_name(element.elem_type)
     if not value_type.HasField("map_type") or not is_supported(name):
@@ -428,13 +417,13 @@ def blob_type(value_type: TypeProto) -> BlobType | None:
         if dimension.HasField("dim_value") and dimension.dim_value >= 0:
             shape.append(dimension.dim_value)
         else:
-            # exporters write "?" for a length without a name, so two of them may differ
+            # exporters write "?" for any unnamed length, so two "?" may be different lengths
             shape.append(dimension.dim_param if any(map(str.isalnum, dimension.dim_param)) else None)
     return BlobType(tuple(shape), dtype, container)
 
 
 def unnamed(type_: BlobType) -> BlobType:
-    """Return a type without names of lengths: an inner graph's names are unrelated to the outer graph's names."""
+    """Return a type without the names of its lengths, which are unrelated to the names in the outer graph."""
     if type_.shape is None:
         return type_
     return replace(type_, shape=tuple([length if isinstance(length, int) else None for length in type_.shape]))
@@ -443,7 +432,7 @@ def unnamed(type_: BlobType) -> BlobType:
 def arguments(
     node: NodeProto, name: str, path: Path, elements: Mapping[bytes, Elements]
 ) -> tuple[dict[str, Plain], dict[str, StoredTensor]]:
-    """Return attribute name → plain value, and attribute name → tensor, for the attributes of a node.
+    """Return the plain values and the tensors among a node's attributes, both keyed by attribute name.
 
     Tensors are named ``operator.attribute``. An attribute without a plain value, such as a graph or a type, becomes a
     string that describes it.
@@ -492,7 +481,7 @@ def decoded(data: bytes) -> str:
 
 
 def constant(node: NodeProto, path: Path, elements: Mapping[bytes, Elements]) -> StoredTensor | None:
-    """Return the tensor of a Constant node, or None."""
+    """Return the tensor of a Constant node; None if no known attribute contains it."""
     name = node.output[0]
     for attribute in node.attribute:
         match attribute.name:

@@ -1,7 +1,7 @@
 """Values of an ONNX file's operands, computed by ONNX Runtime or by the onnx package's evaluator.
 
-ONNX Runtime runs without graph optimizations and returns every operand, so values are compared operator by operator.
-With optimizations, a differing operator could be hidden in a fused operator.
+ONNX Runtime runs without graph optimizations, so that values can be compared operator by operator: a fused operator
+could hide the operator that differs.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Run: TypeAlias = Callable[[str, Mapping[str, Array]], dict[str, Any]]
 
 
 def reference_values(net: Net, reference: Any, inputs: Mapping[str, Array]) -> tuple[str, dict[str, Array]]:
-    """Return the name of a runtime, and the values that it computes, keyed by operand.
+    """Return the name of the runtime, and the values that it computes, keyed by operand.
 
-    A session returns only outputs. Raise OperandError if the runtime is unknown or rejects the file, StateError if it
-    is not installed.
+    An InferenceSession passed as ``reference`` returns only outputs. Raise OperandError if the runtime is unknown or
+    rejects the file, StateError if it is not installed.
     """
     runtime, run = _runtime(net, reference)
     try:
@@ -60,7 +60,7 @@ def _missing(runtime: str) -> StateError:
 
 
 def _runtime(net: Net, reference: Any) -> tuple[str, Run]:
-    """Return a runtime with its name; raise OperandError if it is unknown, or if the net has another format."""
+    """Return a runtime with its name; raise OperandError if it is unknown or the net is not from an ONNX file."""
     if hasattr(reference, "get_outputs") and hasattr(reference, "run"):
         names = [output.name for output in reference.get_outputs()]
         return "onnxruntime", lambda path, inputs: dict(zip(names, reference.run(names, dict(inputs)), strict=True))
@@ -90,7 +90,7 @@ def _session(path: str, inputs: Mapping[str, Array]) -> dict[str, Any]:
     options = runtime.SessionOptions()
     options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    # without names, `run` returns the outputs
+    # for an empty list of names, `run` would return the outputs
     return dict(zip(names, session.run(names, dict(inputs)), strict=True)) if names else {}
 
 

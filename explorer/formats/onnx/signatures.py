@@ -1,9 +1,8 @@
 """Types and arguments of ONNX operators across opsets.
 
-A file imports an opset, a version number for all operators. From opset 11 on, most changes are additions: an attribute
-became an input, or more dtypes are allowed. Builders read both by name. Before opset 13, the axis of Softmax had
-another meaning, which becomes an explicit argument. If an older operator type has another meaning, its name includes
-the opset. Such an operator is shown, but running it raises an error.
+From opset 11 on, most changes are additions: new dtypes, and attributes that became inputs, which builders read under
+the same name. If an older operator has another meaning, such as Softmax before opset 13, explicit arguments express it.
+If this is impossible, the type includes the opset; the operator is shown, but running it raises an error.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from explorer.formats.onnx.operators.base.opsets import OLDEST, newest
 from explorer.net.definition.definition import Plain
 
 _UNCHANGED = {"If": 1, "Loop": 1, "ReduceMean": 1, "Scan": 9}
-"""operator type → an older version than the oldest supported opset, with another signature but the same meaning"""
+"""operator type → version before the oldest supported opset, with another signature but the same meaning"""
 _GRID_SAMPLE_MODES = {"bilinear": "linear", "bicubic": "cubic"}
 """GridSample's mode before opset 20 → its mode since then"""
 
 
 def type_of(domain: str, name: str, opsets: Mapping[str, int]) -> str:
-    """Return a node's operator type: its name, with the domain as a prefix unless the domain is ONNX's own.
+    """Return a node's operator type: its name, prefixed with the domain outside the standard domain.
 
-    If the opset gives the operator an unsupported meaning, the type includes the opset: ``Upsample (opset 7)``.
+    If explorer does not support the meaning in this opset, the type includes the opset: ``Upsample (opset 7)``.
     """
     if domain_of(domain):
         return f"{domain}.{name}"
@@ -49,7 +48,7 @@ def _since_version(name: str, opset: int) -> int | None:
 
 
 def upgraded_arguments(placed: ExpandedNode, arguments: dict[str, Plain]) -> dict[str, Plain]:
-    """Return a node's arguments, with the defaults and meanings of older opsets as explicit arguments."""
+    """Return a node's arguments, with the defaults and meanings of older opsets made explicit."""
     is_old = placed.opsets.get("", 0) < 13 or FLATTENS in arguments
     if placed.node.op_type in ("Softmax", "LogSoftmax", "Hardmax") and is_old:
         return {"axis": 1, **arguments, FLATTENS: True}  # the default axis is 1 before opset 13, −1 since then

@@ -1,8 +1,8 @@
-"""Source lines of the program from which a file was exported. torch's exporter records them in each node.
+"""Source lines of the exported program, which torch's exporter records in each node.
 
-The record is a traceback with the innermost line last. The line shown is the innermost line outside torch: the user's
-``x = self.conv(x)``, not the line in ``nn.Conv2d``. For a foreign file, source code comes only from this record: a file
-is never read because a model names it.
+The record is a traceback, innermost line last. The line shown is the innermost line outside torch: the user's ``x =
+self.conv(x)``, not the line in ``nn.Conv2d``. For a file from elsewhere, only the recorded code is shown; no source
+file is opened because a model names it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from explorer.formats.common.onnx_names import STACK_TRACE
 from explorer.record.escape import visible
 
 _TRACEBACK_LENGTH = 20_000
-"""maximum number of characters read at the end of a traceback, which contains the innermost lines"""
+"""number of characters read at the end of a traceback, where the innermost lines are"""
 _LINE_LENGTH = 400
 """maximum number of characters of a line"""
 _FILE_NAME_LENGTH = 200
@@ -29,7 +29,7 @@ _TORCH = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|[/\\]torch[/\\]
 def source_place(node: NodeProto, local: bool = False) -> Place | None:
     """Return the source line from which a node was exported; None if the node has no record.
 
-    ``local`` states that this process exported the node. In this case its complete file or cell can be shown.
+    Set ``local`` if this process exported the node, so that the whole file or cell can be shown.
     """
     if not node.metadata_props:
         return None

@@ -1,7 +1,7 @@
-"""Tensors stored in a file: initializers and constants, checked when the file is opened and read on first access.
+"""Initializers and constants of a file, checked when the file is opened and loaded on first access.
 
-The reader keeps the name, shape, dtype and location that the file states. Lengths are compared with the available bytes
-before memory is allocated for a declared shape. External files are opened only below the model's folder.
+A declared shape is compared with the available bytes before memory is allocated for it. External files are opened only
+below the model's folder.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ELEMENT_FIELDS = {
     "float32": "float_data", "float64": "double_data", "int64": "int64_data", "uint32": "uint64_data",
     "uint64": "uint64_data", "complex64": "float_data", "complex128": "double_data",
 }  # fmt: skip
-"""dtype → the field with elements that are not stored as raw bytes; all other dtypes use int32_data"""
+"""dtype → field for elements that are not stored as raw bytes; all other dtypes use ``int32_data``"""
 _DTYPE_NAMES = {
     "float": "float32", "double": "float64", "float8e4m3fn": "float8_e4m3fn", "float8e4m3fnuz": "float8_e4m3fnuz",
     "float8e5m2": "float8_e5m2", "float8e5m2fnuz": "float8_e5m2fnuz", "float8e8m0": "float8_e8m0fnu",
@@ -74,7 +74,7 @@ class StoredTensor:
 
     @property
     def reference(self) -> WeightReference:
-        """Return the reference to this tensor for a definition."""
+        """Reference to this tensor in a definition."""
         return WeightReference(self.name, self.shape, self.dtype)
 
     @property
@@ -90,13 +90,13 @@ class StoredTensor:
         elif isinstance(self.data, SparseElements):
             array = self.data.dense()
         elif isinstance(self.data, tuple):
-            # Each string needs the memory of the longest string. The array is therefore built on demand, after the
+            # Every element takes as much memory as the longest string, so the array is built on demand, after the
             # caller has claimed the memory.
             array = np.array(self.data, memory_dtype(self.dtype))
         else:
             raw = self.data if isinstance(self.data, bytes) else self.data.read()
             array = decode(np.frombuffer(raw, np.uint8), self.dtype)
-        # the last byte of narrow elements may contain more elements than the shape has
+        # the last byte of packed narrow elements may have padding
         array = array.reshape(-1)[: self.size].reshape(self.shape)
         array.setflags(write=False)
         return array
@@ -136,7 +136,7 @@ class External:
     """the model's folder, which must contain the file"""
 
     def opened(self) -> IO[bytes]:
-        """Open the file at the first byte; raise FileError if it is too short or outside the folder."""
+        """Open the file at ``offset``; raise FileError if it is too short or outside the folder."""
         fix = "put the file of the same export next to the model"
         file = opened(self.file, fix, what=f"weight {self.tensor!r}", within=self.folder)
         size = os.fstat(file.fileno()).st_size
@@ -180,7 +180,7 @@ class StoredWeights(KeyedWeights[StoredTensor]):
 
 
 def dense_tensor(tensor: TensorProto, name: str, path: Path, elements: Mapping[bytes, Elements]) -> StoredTensor:
-    """Return a tensor of a file after checking its dimensions, its number of bytes or elements, and their location.
+    """Return a file's tensor after checking its dimensions, size and location.
 
     ``elements`` maps placeholders in messages to raw elements that were left in the file.
     """
@@ -230,7 +230,7 @@ def sparse_tensor(tensor: SparseTensorProto, name: str, path: Path, elements: Ma
             f"sparse tensor {name!r} of shape {shape} has elements of shape {values.shape} "
             f"at indices of {indices.dtype}, shape {indices.shape}",
             path=str(path),
-            rule="a sparse tensor must have one axis of elements, and for each an int64 index, or one index per axis",
+            rule="a sparse tensor must have one axis of elements, each with one int64 index, or with one per axis",
             fix=_EXPORT_AGAIN,
         )
     if values.data is None:
@@ -240,10 +240,7 @@ def sparse_tensor(tensor: SparseTensorProto, name: str, path: Path, elements: Ma
 
 
 def string_tensor(name: str, data: Sequence[bytes], shape: tuple[int, ...], path: Path) -> StoredTensor:
-    """Return a tensor of strings, whose dtype has the length of the longest string.
-
-    Raise FileError if a string is not UTF-8.
-    """
+    """Return a tensor of strings; raise FileError if one is not UTF-8 or ends with the character 0."""
     _check_length(name, shape, STRING, len(data), math.prod(shape), "strings", path)
     try:
         decoded = [text.decode() for text in data]
@@ -297,7 +294,7 @@ def _check_length(
 
 
 def _check_range(tensor: TensorProto, name: str, dtype: str, path: Path) -> None:
-    """Raise FileError if numbers are stored in a wider field and exceed the range of their dtype."""
+    """Raise FileError if numbers stored in a wider field exceed the range of their dtype."""
     wide = tensor.uint64_data if dtype == "uint32" else tensor.int32_data
     # dtypes that are as wide as their field need no check
     if not wide or dtype in ("int32", "uint64", "float32"):
@@ -305,7 +302,7 @@ def _check_range(tensor: TensorProto, name: str, dtype: str, path: Path) -> None
     # float16 elements are stored as bits, in the low half of an int32.
     bits = {"float16": "uint16", "bfloat16": "uint16", "bool": "uint8"}.get(dtype, dtype)
     bits = "uint8" if dtype in NARROW else bits
-    if np.dtype(bits).kind not in "iu":  # the elements are in another field, and this one is not read
+    if np.dtype(bits).kind not in "iu":  # the elements are in another field
         return
     low, high = int(np.iinfo(bits).min), int(np.iinfo(bits).max)
     if min(wide) < low or max(wide) > high:

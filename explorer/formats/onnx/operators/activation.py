@@ -1,8 +1,4 @@
-"""Activations, and softmax-like normalizations.
-
-Many ONNX activations have attributes (alpha, beta, gamma) with other defaults than in torch. Each builder uses the
-standard's attribute names and defaults.
-"""
+"""Activations and softmax-like normalizations, with the attribute names and defaults of the ONNX standard."""
 
 from __future__ import annotations
 
@@ -50,7 +46,7 @@ def _hard_max(x: Expr, axis: int) -> Expr:
     return cast(indices == np.arange(x.shape[axis]).reshape(column), x.dtype)
 
 
-# Before opset 13, each of these types reduces all axes from `axis` on together; the reader then sets `flattens`.
+# Before opset 13, these types flatten the axes from `axis` on; the reader then sets `flattens`.
 _register_normalization("Softmax", softmax, "Return the softmax over an axis.")
 _register_normalization("LogSoftmax", log_softmax, "Return the logarithm of softmax over an axis.")
 _register_normalization("Hardmax", _hard_max, "Return 1 at the first largest element of an axis, 0 elsewhere.")
@@ -79,7 +75,7 @@ def leaky_relu_(X: Expr, *, alpha: float = 0.01) -> Expr:
 def parametric_relu(X: Expr, slope: Expr, *, slopes_of_channels: bool | int = False) -> Expr:
     """Return X, or slope · X where X < 0.
 
-    Slopes are aligned with the last axes, and before opset 7 with the channels.
+    Slopes broadcast to the last axes, or before opset 7 to the channels.
     """
     if slopes_of_channels and slope.ndim == 1 and slope.size > 1:
         slope = reshape(slope, (slope.size, *[1] * (X.ndim - 2)))
@@ -88,7 +84,7 @@ def parametric_relu(X: Expr, slope: Expr, *, slopes_of_channels: bool | int = Fa
 
 @operator("ThresholdedRelu")
 def thresholded_relu(X: Expr, *, alpha: float = 1.0) -> Expr:
-    """Return X where X > alpha, and 0 elsewhere, also for NaN."""
+    """Return X where X > alpha, and 0 elsewhere, including for NaN."""
     return where(X > alpha, X, 0)
 
 
@@ -100,19 +96,19 @@ def elu_(X: Expr, *, alpha: float = 1.0) -> Expr:
 
 @operator("Celu")
 def celu_(X: Expr, *, alpha: float = 1.0) -> Expr:
-    """Return X, or alpha · (e^(x/alpha) − 1) where X < 0."""
+    """Return X, or alpha · (e^(X/alpha) − 1) where X < 0."""
     return celu(X, alpha)
 
 
 @operator("Selu")
 def selu_(X: Expr, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875) -> Expr:
-    """Return gamma times the elu; the defaults are the paper's constants rounded to float32."""
+    """Return gamma · Elu(X); the defaults are the paper's constants rounded to float32."""
     return selu(X, alpha, gamma)
 
 
 @operator("Gelu")
 def gelu_(X: Expr, *, approximate: Literal["none", "tanh"] = "none") -> Expr:
-    """Return X · Φ(X), exact or approximated with tanh, where Φ is the normal distribution."""
+    """Return X · Φ(X), exact or approximated with tanh; Φ is the cumulative normal distribution."""
     return gelu(X, approximate=approximate == "tanh")
 
 

@@ -1,8 +1,8 @@
-"""If, Loop and Scan. Their inner graphs are branches, iterations and steps.
+"""If, Loop and Scan.
 
-If control flow depends only on constants and shapes, it is resolved while the net is built. An If is replaced by its
+Control flow that depends only on constants and shapes is resolved while the net is built. An If is replaced by its
 selected branch, in a box whose name states the value of the condition. A Loop with a known number of iterations becomes
-a scan. If values change shape between iterations, the loop is unrolled instead.
+a scan, or is unrolled if values change shape between iterations.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from explorer.ops.manipulation.concat import stack
 from explorer.record.reasons import counted_text
 
 _NODES = 4
-"""minimum number of nodes that an iteration records; it is used to check a loop against the maximum size of a plan"""
+"""minimum number of nodes per iteration, used to check a loop against the maximum size of a plan"""
 
 
 @operator("If")
@@ -48,7 +48,7 @@ def if_(
     else_branch: BuildBody,
     outputs: Outputs,
 ) -> Any:
-    """Record a choice between two graphs, which read only outer values."""
+    """Record a choice between two graphs, which have no inputs but may read outer values."""
     condition = _scalar("cond", condition, "b")
     branches = {"then_branch": then_branch, "else_branch": else_branch}
     for name in branches:
@@ -60,7 +60,7 @@ def if_(
             )
 
     def results(body: BuildBody) -> tuple[Any, ...]:
-        return tuple(body(()))[:outputs]  # outputs after the last used one have no name
+        return tuple(body(()))[:outputs]  # unused outputs at the end have no name
 
     def selected_branch(value: bool, certainty: str) -> tuple[Any, ...]:
         name = "then_branch" if value else "else_branch"
@@ -85,7 +85,7 @@ def if_(
 
 
 def _can_be_recorded(branch: BuildBody) -> bool:
-    """Return whether a branch can be recorded, as far as this is known without values."""
+    """Return whether a branch can be recorded, or fails only because values are unknown."""
     try:
         branch(())
     except UnknownShapeError:
@@ -96,7 +96,7 @@ def _can_be_recorded(branch: BuildBody) -> bool:
 
 
 def _has_unknown(op: OperatorContext) -> bool:
-    """Return whether an operator's inner graphs contain operators of unknown types, at any depth."""
+    """Return whether an operator's inner graphs contain unknown operators at any depth."""
     pending = [*op.definition.bodies.values()]
     while pending:
         operators = pending.pop().operators
@@ -115,7 +115,7 @@ def loop(
     body: BuildBody,
     outputs: Outputs,
 ) -> Any:
-    """Record a loop; return the last state, and one stack of values for each further output of ``body``.
+    """Record a loop; return the final state, and the stacked values of each further output of ``body``.
 
     ``body`` is called with the iteration number, the condition and the state. ``M`` is the maximum number of
     iterations.
@@ -139,7 +139,7 @@ def loop(
 
 
 class _Loop(NamedTuple):
-    """A loop's body, initial state, limits of its iterations, and number of stacked outputs."""
+    """A loop's body, initial state, iteration limits, and number of stacked outputs."""
 
     op: OperatorContext
     body: BuildBody
@@ -159,7 +159,7 @@ def _loop_results(loop: _Loop) -> list[Any]:
     if limit is not None and is_known(limit) and is_known(condition):
         iterations = int(value_of(limit)) if bool(value_of(condition)) else 0
         next_condition = probe[0]
-        # If the body may end the loop earlier, the number of iterations is known only after running them.
+        # If the body may end the loop early, it must run before the number of iterations is known.
         if is_known(next_condition) and (value_of(next_condition).all() or iterations <= 1):
             return _repeated(loop, iterations, probe)
     if any(before.shape != after.shape for before, after in zip(state, probe[1:], strict=False)):
@@ -178,7 +178,7 @@ def _loop_results(loop: _Loop) -> list[Any]:
     final = [*while_loop(goes_on, iteration, start, name=op.definition.name)]
     if not stacked:
         return final[2:]
-    # A stack has one element for each iteration, so the loop first runs without stacks to count the iterations.
+    # Stacks have one element per iteration, so the loop first runs without stacks to count the iterations.
     iterations = int(op.value("the number of turns", final[0]))
     return _repeated(loop, iterations, probe)
 
@@ -197,12 +197,8 @@ def _probe(body: BuildBody, state: list[Any]) -> list[Any] | None:
 
 
 def _repeated(loop: _Loop, iterations: int, probe: Sequence[Expr]) -> list[Expr]:
-    """Return the results of ``iterations`` iterations, ignoring the body's condition.
-
-    ``probe`` contains the values that one iteration records.
-    """
+    """Return the results of a known number of iterations; ``probe`` contains the values that one iteration records."""
     body, state = loop.body, loop.state
-    # The number of iterations is known, so the condition is not needed.
     always = tensor(np.array(True))
     if [value.type for value in probe[1 : 1 + len(state)]] != [value.type for value in state]:
         return _unrolled(loop, iterations)
@@ -216,7 +212,7 @@ def _repeated(loop: _Loop, iterations: int, probe: Sequence[Expr]) -> list[Expr]
 
 
 def _one_by_one(loop: _Loop) -> list[Any]:
-    """Return the results of a loop whose number of iterations and conditions are computed during recording."""
+    """Return the results of a loop whose conditions are evaluated during recording."""
     op, limit = loop.op, loop.limit
 
     def value(name: str, node: Expr) -> Any:
@@ -230,10 +226,10 @@ def _one_by_one(loop: _Loop) -> list[Any]:
 
 
 def _unrolled(loop: _Loop, iterations: int | None, goes_on: Callable[[Expr], bool] | None = None) -> list[Any]:
-    """Return the results of a loop whose iterations are recorded one after another, because a value changes shape.
+    """Return the results of a loop, recording its iterations one after another, because a value changes shape.
 
-    If no iteration runs, the probe determines the types of the stacks. ``goes_on`` returns whether the condition of an
-    iteration requests another iteration. If ``iterations`` is None, the loop ends only when ``goes_on`` returns False.
+    ``goes_on`` returns whether an iteration's condition requests another iteration; it alone ends the loop if
+    ``iterations`` is None. If no iteration runs, the probe determines the types of the stacks.
     """
     body, state, stacked, probe = loop.body, loop.state, loop.stacked, loop.probe
     outputs: list[list[Expr]] = [[] for _ in range(stacked)]
@@ -270,7 +266,7 @@ def scan(
     scan_output_directions: Ints | None = None,
     outputs: Outputs,
 ) -> Any:
-    """Record steps of ``body`` over the elements of sequences; return the last state and the stacked outputs."""
+    """Record a scan of ``body`` over sequences; return the final state and the stacked outputs."""
     operands = _list_input(op, "initial_state_and_scan_inputs")
     count, graph = num_scan_inputs, op.definition.bodies["body"]
     if not 0 < count <= len(operands):
@@ -286,7 +282,7 @@ def scan(
         normalize_axis(axis, x.ndim, "Scan")
         for axis, x in zip(_integers("scan_input_axes", scan_input_axes, count), sequences, strict=True)
     ]
-    # sequences that are read backwards are flipped, unless all sequences and outputs are reversed
+    # backward sequences are flipped, unless all sequences and outputs are backward
     directions = (
         _integers("scan_input_directions", scan_input_directions, count),
         _integers("scan_output_directions", scan_output_directions, stacked),
@@ -318,7 +314,7 @@ def scan(
 
 
 def _integers(name: str, values: Ints | None, count: int) -> Ints:
-    """Return the attribute ``values`` with one integer for each of ``count`` sequences; zeros if it is omitted."""
+    """Return the attribute ``values`` after checking its length; zeros if it is omitted."""
     values = (0,) * count if values is None else values
     if len(values) != count:
         raise OperandError(f"{name}={values}", rule=f"Scan: {name} must have {count} numbers")
@@ -336,7 +332,7 @@ def _list_input(op: OperatorContext, name: str) -> list[Any]:
 
 
 def _scalar(name: str, value: Expr, kinds: str) -> Expr:
-    """Return ``value``, which must have one element, as a scalar.
+    """Return a one-element value as a scalar.
 
     Raise OperandError if it has another size, or if the kind of its dtype is not in ``kinds``.
     """
@@ -348,7 +344,7 @@ def _scalar(name: str, value: Expr, kinds: str) -> Expr:
 
 
 def recorded_branches(op: OperatorContext, condition: Expr) -> tuple[Body, tuple[Expr, ...]] | None:
-    """Return one body with all branches that can be recorded, and its operands; None if no branch can be recorded."""
+    """Return one body with all branches that can be recorded, and its operands; None if there are no such branches."""
     branches: dict[str, BuildBody] = {}
     for name in op.definition.bodies:
         with suppress(ExplorerError):
@@ -371,8 +367,8 @@ def recorded_branches(op: OperatorContext, condition: Expr) -> tuple[Body, tuple
 def recorded_iteration(
     op: OperatorContext, body: BuildBody, state: list[Any], limit: Expr | None, condition: Expr
 ) -> tuple[Body, tuple[Expr, ...]]:
-    """Return the first iteration of a loop as a body, and the operands of this body."""
-    # the loop's own numbers, which are not weights of the file
+    """Return the first iteration of a loop as a body, and the operands of the body."""
+    # recorded as constants, since they are not weights of the file
     first = full((), bool(value_of(condition)), "bool") if is_known(condition) else condition
     start = full((), 0, "int64"), first, *state, *([] if limit is None else [limit])
 

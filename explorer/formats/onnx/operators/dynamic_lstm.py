@@ -1,9 +1,8 @@
 """DynamicQuantizeLSTM: a long short-term memory with quantised weights and dynamically quantised operands.
 
-The input is quantised once for all steps, and the state before each step. The smallest and largest element of all
-sequences determine the scale, as in single-threaded ONNX Runtime. With several threads, ONNX Runtime may quantise
-slices of a batch separately. A reversed sequence begins at its own end, so all sequences of a batch have their first
-step at the same time.
+The input is quantised once for all steps, and the state before each step. The scale covers the elements of the whole
+batch, as in single-threaded ONNX Runtime; with several threads, ONNX Runtime may quantise slices of a batch separately.
+In the reverse direction, each sequence starts at its own end, so that all sequences of a batch start at the same step.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def dynamically_quantized_lstm(
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
     """Record a long short-term memory with quantised weights; return the sequence and the last states."""
-    # imported on call, because the package of com.microsoft is imported only for files that need it
+    # imported on call, because only files that need com.microsoft import its package
     from explorer.formats.onnx.operators.microsoft.quantized_arithmetic import dynamic_product
 
     x = with_rank("X", required(op, "input 0"), "steps", "N", "features")
@@ -81,7 +80,7 @@ def dynamically_quantized_lstm(
     returns_sequence = op.definition.outputs[0] != left_out(op.definition.name, "output 0")
     lengths = lengths_of(lens, x)
     numbers = tensor(np.arange(x.shape[0], dtype=np.int32), name="number")
-    # steps after the end of the longest sequence are not computed, so they do not affect the scale
+    # steps beyond the longest sequence are not computed, so they do not affect the scale
     extent = x if lengths is None else where(reshape(numbers < greatest(lengths), (-1, 1, 1)), x, 0)
 
     def steps(direction: Direction) -> tuple[Expr, tuple[Expr, ...]]:
@@ -97,8 +96,8 @@ def dynamically_quantized_lstm(
             if lengths is None:
                 after = cell.lstm(dynamic_product(h, *recurrent) + elements[0], peephole, c)
                 return [*after], [after[0]]
-            # If the sequence is an output, ONNX Runtime reads the state from it. The state of a sequence that has ended
-            # is therefore 0 from the second step after its end.
+            # ONNX Runtime reads the state from the sequence output if there is one. After the end of a sequence, the
+            # state is therefore 0 from the second step on.
             seen = where(reshape(elements[1] <= lengths, (-1, 1)), h, 0) if returns_sequence else h
             after = cell.lstm(dynamic_product(seen, *recurrent) + elements[0], peephole, c)
             within = reshape(elements[1] < lengths, (-1, 1))
@@ -119,10 +118,7 @@ def dynamically_quantized_lstm(
 def _quantized(
     op: OperatorContext, name: str, index: int, scale: int, zero: int, directions: int, hidden: int
 ) -> tuple[Expr, Expr, Expr]:
-    """Return the weights, their scales and their zero points.
-
-    There is one scale and one zero point for each direction, or for each column of the weights.
-    """
+    """Return the weights with their scales and zero points, one per direction or one per column of the weights."""
     weights, scales, zero_point = [required(op, f"input {each}") for each in (index, scale, zero)]
     for title, value in ((f"{name}_scale", scales), (f"{name}_zero_point", zero_point)):
         if value.shape not in ((directions,), (directions, 4 * hidden)):

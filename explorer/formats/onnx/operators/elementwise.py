@@ -1,8 +1,7 @@
-"""Elementwise operators, and arithmetic of broadcast operands.
+"""Elementwise operators with broadcasting, which since opset 7 follows NumPy's rules.
 
-Operator types that differ only in name from an operation of explorer are rows of explorer/names/operations.py. The
-functions below are operator types with other behaviour: integer division towards zero, two remainders, tests for
-one-sided infinities. Since opset 7, ONNX broadcasts like NumPy.
+Operator types that differ from an explorer operation only in name are rows of explorer/names/operations.py. The
+functions below behave differently, for example integer division towards zero, or one-sided tests for infinities.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def _register_unary(type: str, operation: str) -> None:
     @operator(type)
     def unary(x: First) -> Expr:
         result: Expr = function(operation)(x)
-        return base.cast(result, x.dtype)  # ONNX keeps the dtype of float16 and integers, NumPy widens some
+        return base.cast(result, x.dtype)  # ONNX keeps float16 and integer dtypes, while NumPy widens some of them
 
     unary.__doc__ = f"Compute {operation} elementwise."
 
@@ -62,20 +61,20 @@ def not_(X: Expr) -> Expr:
 @operator("Div")
 def divide(A: Expr, B: Expr) -> Expr:
     """Return A / B; for integers, the quotient is rounded towards zero."""
-    # C truncates and NumPy floors; both agree after C's remainder is subtracted, since A is then a multiple of B.
+    # C truncates and NumPy floors. Both agree once C's remainder is subtracted, which makes A a multiple of B.
     return floor_divide(A - truncated_remainder(A, B), B) if A.dtype.kind in "iu" else A / B
 
 
 @operator("Mod")
 def modulo(A: Expr, B: Expr, *, fmod: int = 0) -> Expr:
-    """Return the remainder of A / B; it has the sign of B or, if ``fmod`` is set, the sign of A."""
-    # C's fmod has the sign of A, Python's % the sign of B; the standard requires fmod=1 for real numbers
+    """Return the remainder of A / B, with the sign of B, or of A if ``fmod`` is set."""
+    # the standard requires fmod=1 for real numbers
     return truncated_remainder(A, B) if fmod else remainder(A, B)
 
 
 @operator("Pow")
 def power(X: Expr, Y: Expr) -> Expr:
-    """Return X to the power of Y in the dtype of X."""
+    """Return X to the power of Y, in the dtype of X."""
     return base.cast(X**Y, X.dtype)
 
 
@@ -122,7 +121,7 @@ def is_nan(X: Expr) -> Expr:
 
 @operator("IsInf")
 def is_infinite(X: Expr, *, detect_positive: int = 1, detect_negative: int = 1) -> Expr:
-    """Return whether each element is infinite; the attributes select positive and negative infinity."""
+    """Return whether each element is infinite; the attributes select the signs to detect."""
     if detect_positive and detect_negative:
         return isinf(X)
     if detect_positive or detect_negative:
@@ -140,5 +139,5 @@ def bitwise_not(X: Expr) -> Expr:
 
 @operator("BitShift")
 def bit_shift(X: Expr, Y: Expr, *, direction: Literal["LEFT", "RIGHT"]) -> Expr:
-    """Shift the bits of X by Y positions to the left or right."""
+    """Shift the bits of X left or right by Y positions."""
     return left_shift(X, Y) if direction == "LEFT" else right_shift(X, Y)

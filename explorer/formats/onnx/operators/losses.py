@@ -25,7 +25,7 @@ def negative_log_likelihood(
     reduction: Literal["mean", "sum", "none"] = "mean",
     ignore_index: int | None = None,
 ) -> Expr:
-    """Return −``input`` at each target's class, weighted by class; a target ``ignore_index`` has weight 0."""
+    """Return −``input`` at each target's class, weighted by class; targets equal to ``ignore_index`` have weight 0."""
     if input.ndim < 2 or (input.shape[0], *input.shape[2:]) != target.shape:
         raise OperandError(
             f"scores {input.type} and targets {target.type}",

@@ -1,7 +1,7 @@
 """Non-maximum suppression, which removes boxes that overlap a box of the same class with a higher score.
 
-(NonMaxSuppression since opset 10, last changed in opset 11.) The number of selected boxes, and therefore the shape of
-the result, depends on input values. It is computed from the inputs, and a separate plan is kept for each number.
+The standard defines it since opset 10, and last changed it in opset 11. The number of selected boxes depends on input
+values. It is computed first, and a separate plan is kept for each number.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from explorer.net.operators.known_inputs import is_known, value_of
 from explorer.net.operators.signature import Known
 
 _BLOCK = 128
-"""number of boxes whose overlaps with each other are computed together"""
+"""number of boxes whose mutual overlaps are computed together"""
 
 
 class NonMaxSuppression(Operation):
-    """Indices of image, class and box of the selected boxes: (N, B, 4), (N, classes, B) → (count, 3), int64.
+    """(image, class, box) indices of the selected boxes: (N, B, 4), (N, classes, B) → (count, 3), int64.
 
-    For each class of each image, boxes are selected in descending order of score. At most ``most`` boxes are selected,
-    and their scores must be above ``least`` (None for all). A box is skipped if its overlap with a selected box exceeds
-    the fraction ``overlap`` of their union. A box is given by two opposite corners y, x. If ``is_centred`` is set, it
-    is given by its centre x, y, its width and its height. The run raises ValueError if the number of selected boxes is
-    not ``count``.
+    For each image and class, at most ``most`` boxes are selected, in descending order of score. Their scores must
+    exceed ``least`` if it is given. A box is skipped if its overlap with a selected box exceeds the fraction
+    ``overlap`` of their union. A box is given by the y, x of two opposite corners, or, if ``is_centred`` is set, by the
+    x, y of its centre, its width and its height. Running raises ValueError if the number of selected boxes is not
+    ``count``.
     """
 
     count: int
@@ -40,7 +40,7 @@ class NonMaxSuppression(Operation):
     is_centred: bool = False
     portable = False
     nondifferentiable = "indices of boxes are integers"
-    unbatchable = "each batch element may have another number of selected boxes"
+    unbatchable = "each batch element may have a different number of selected boxes"
     examples = (Example(real(1, 4, 4, low=0.1, high=0.9), real(1, 2, 4), count=2, most=1),)
 
     def infer(self, boxes: TensorType, scores: TensorType) -> TensorType:
@@ -49,7 +49,7 @@ class NonMaxSuppression(Operation):
         return TensorType((self.count, 3), np.int64)
 
     def kernel(self, out: Array, boxes: Array, scores: Array) -> Array:
-        """Select the boxes; raise ValueError if their number differs from the plan's number."""
+        """Select the boxes; raise ValueError if their number is not ``count``."""
         selected = selected_boxes(boxes, scores, self.most, self.overlap, self.least, self.is_centred)
         if len(selected) != self.count:
             raise ValueError(f"{len(selected)} boxes are selected, but the plan expects {self.count}")
@@ -57,7 +57,7 @@ class NonMaxSuppression(Operation):
         return out
 
     def workspace(self, boxes: TensorType, scores: TensorType) -> int:
-        """Return the bytes of an image's corners, areas and order, and of a block's overlaps with the image's boxes."""
+        """Return the bytes of an image's corners, areas and order, and of a block's overlaps."""
         count, itemsize = boxes.shape[1], boxes.dtype.itemsize
         return count * (9 * itemsize + 24) + min(_BLOCK, count) * min(self.most, count) * (8 * itemsize + 3)
 
@@ -83,7 +83,7 @@ def check(boxes: Any, scores: Any) -> None:
 def selected_boxes(
     boxes: Array, scores: Array, most: int, overlap: float, least: float | None, is_centred: bool
 ) -> Array:
-    """Return (image, class, box) indices of the selected boxes, for each class in descending order of score."""
+    """Return the (image, class, box) indices of the selected boxes, per class in descending order of score."""
     rows: list[tuple[int, int, int]] = []
     for image, corners in enumerate(_corners(boxes, is_centred)):
         with np.errstate(invalid="ignore", over="ignore"):
@@ -97,7 +97,6 @@ def selected_boxes(
 
 
 def _selected(corners: Array, areas: Array, order: Array, most: int, overlap: float) -> list[int]:
-    """Return the boxes selected in the given order; boxes that overlap a selected box are skipped."""
     selected: list[int] = []
     for begin in range(0, order.size, _BLOCK):
         block = order[begin : begin + _BLOCK]
@@ -117,7 +116,7 @@ def _selected(corners: Array, areas: Array, order: Array, most: int, overlap: fl
 def _overlaps(corners: Array, areas: Array, first: Array, second: Array, overlap: float) -> Array:
     """Return whether the overlap of each pair of boxes exceeds the fraction ``overlap`` of their union."""
     left, right = corners[:, first, None], corners[:, None, second]
-    # The sides of an infinite box may be NaN. Such a box overlaps no other box, and neither does a box without an area.
+    # The sides of an infinite box may be NaN. Neither such a box nor an empty box overlaps any other box.
     with np.errstate(invalid="ignore", over="ignore"):
         sides = np.minimum(left[2:], right[2:]) - np.maximum(left[:2], right[:2])
         common = sides[0].clip(0) * sides[1].clip(0)
@@ -128,7 +127,7 @@ def _overlaps(corners: Array, areas: Array, first: Array, second: Array, overlap
 
 
 def _corners(boxes: Array, is_centred: bool) -> Array:
-    """Return the smallest y, x and the largest y, x of boxes: (N, 4, B)."""
+    """Return the smallest y, x and the largest y, x of each box: (N, 4, B)."""
     first, second = boxes[..., :2], boxes[..., 2:]
     if is_centred:
         half = second / 2
@@ -147,7 +146,7 @@ def non_max_suppression(
     *,
     center_point_box: Literal[0, 1] = 0,
 ) -> Expr:
-    """Return the boxes that remain after boxes are removed that overlap a better box of the same class."""
+    """Return the indices of boxes that do not overlap a box of the same class with a higher score."""
     check(boxes, scores)
     if not 0 <= iou_threshold <= 1:
         raise OperandError(

@@ -1,4 +1,4 @@
-"""Normalizations, with stored statistics or with statistics of the operand."""
+"""Normalizations with stored statistics or with statistics of the operand."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def batch_normalization(
     training_mode: int = 0,
     outputs: Outputs,
 ) -> Expr | tuple[Expr, ...]:
-    """Normalize channels with the stored statistics, or in training mode with the statistics of the batch.
+    """Normalize channels with the stored statistics, or in training mode with batch statistics.
 
-    In training mode, also return the running statistics, in which the old statistics have the weight ``momentum``.
+    In training mode, also return the running statistics; ``momentum`` is the weight of the old statistics.
     """
     if not training_mode:
         if outputs > 1:
@@ -70,7 +70,7 @@ def layer_normalization(
     stash_type: int = FLOAT,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Normalize over the axes from ``axis`` on; also return the mean and 1 / √(variance + ε) if used."""
+    """Normalize over the axes from ``axis`` on; also return the mean and 1 / √(variance + ε) if they are used."""
     last = tuple(range(normalize_axis(axis, X.ndim, "LayerNormalization"), X.ndim))
     wide = in_stash_dtype(X, stash_type)
     y = cast(layer_norm(wide, Scale, B, axes=len(last), epsilon=epsilon), X.dtype)
@@ -99,9 +99,9 @@ def group_normalization(
 ) -> Expr:
     """Normalize groups of channels.
 
-    Since opset 21, scale and bias have one number for each channel. Before, they had one number for each group.
+    Scale and bias have one number per channel since opset 21, and one per group before.
     """
-    # distinguished by shape; if there are as many groups as channels, both meanings agree
+    # the shape tells which; with one channel per group, both mean the same
     if scale.shape == (num_groups,) != (X.shape[1],) and X.shape[1] % num_groups == 0:
         scale, bias = (repeat(value, X.shape[1] // num_groups) for value in (scale, bias))
     return cast(group_norm(in_stash_dtype(X, stash_type), num_groups, scale, bias, epsilon=epsilon), X.dtype)

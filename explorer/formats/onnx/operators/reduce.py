@@ -1,8 +1,7 @@
 """Reductions over axes.
 
-``axes`` is an attribute before opset 18 (13 for ReduceSum), and an input since then. Without axes, or with an empty
-list, all axes are reduced. With ``noop_with_empty_axes``, no axis is reduced in this case, but squares and absolute
-values are still computed.
+``axes`` is an attribute before opset 18 (13 for ReduceSum), and an input since then. If it is omitted or empty, all
+axes are reduced. With ``noop_with_empty_axes``, no axis is, but squares and absolute values are still computed.
 """
 
 from __future__ import annotations

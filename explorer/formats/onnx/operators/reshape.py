@@ -1,8 +1,7 @@
 """Operators that compute shapes and change the shapes of tensors.
 
-Exporters write shape arithmetic as operators: Shape, Gather, Concat, Reshape. Shapes are known while a net is built.
-Shape therefore returns a constant, computations with it are folded (``known_inputs.fold``), and Reshape receives known
-lengths.
+Exporters write shape arithmetic as operators: Shape, Gather, Concat, Reshape. Since shapes are known while a net is
+built, Shape returns a constant, ``known_inputs.fold`` folds computations with it, and Reshape receives known lengths.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from explorer.ops.manipulation.reshape import reshape, transpose
 
 @operator("Shape")
 def shape(data: Expr, *, start: int = 0, end: int | None = None) -> Expr:
-    """Return the shape of a tensor, or its lengths from axis ``start`` to axis ``end``, excluded."""
+    """Return the shape of a tensor, from axis ``start`` up to but excluding axis ``end``."""
     return tensor(np.array(data.shape[start:end], np.int64))
 
 
@@ -50,13 +49,13 @@ def constant_of_shape(input: Known[Ints], *, value: Known[Array] | None = None) 
 
 @operator("Constant")
 def constant(*, value: Expr) -> Expr:
-    """Return a tensor of the file."""
+    """Return a tensor stored in the file."""
     return value
 
 
 @operator("Range")
 def range_(start: Known[Array], limit: Known[float], delta: Known[float], *, stash_type: Unused) -> Expr:
-    """Return the numbers from ``start`` to ``limit``, excluded, in steps of ``delta``."""
+    """Return the numbers from ``start`` up to but excluding ``limit``, in steps of ``delta``."""
     if start.size != 1:
         raise OperandError(f"start has shape {start.shape}", rule="Range: start must be one number")
     first = start.reshape(()).item()
@@ -67,7 +66,7 @@ def range_(start: Known[Array], limit: Known[float], delta: Known[float], *, sta
 
 @operator("Reshape")
 def reshape_(data: Expr, shape: Known[Ints], *, allowzero: int = 0) -> Expr:
-    """Return the elements in another shape; 0 keeps a length, and −1 is computed from the other lengths."""
+    """Return the elements in another shape; 0 keeps a length, and −1 is inferred from the other lengths."""
     if not allowzero:
         if any(size == 0 and axis >= data.ndim for axis, size in enumerate(shape)):
             raise OperandError(
@@ -90,7 +89,7 @@ def flatten(input: Expr, *, axis: int = 1) -> Expr:
 
 @operator("Squeeze")
 def squeeze(data: Expr, axes: Known[Ints] | None = None) -> Expr:
-    """Remove axes of length 1: the given axes, or all."""
+    """Remove the given axes of length 1, by default all of them."""
     if axes is None:
         return reshape(data, tuple([size for size in data.shape if size != 1]))
     removed = {normalize_axis(axis, data.ndim, "Squeeze") for axis in axes}
@@ -101,7 +100,7 @@ def squeeze(data: Expr, axes: Known[Ints] | None = None) -> Expr:
 
 @operator("Unsqueeze")
 def unsqueeze(data: Expr, axes: Known[Ints]) -> Expr:
-    """Insert axes of length 1 at the indices ``axes`` of the result."""
+    """Insert axes of length 1 at the result's indices ``axes``."""
     rank = data.ndim + len(axes)
     new = {normalize_axis(axis, rank, "Unsqueeze") for axis in axes}
     if len(new) < len(axes):
@@ -112,7 +111,7 @@ def unsqueeze(data: Expr, axes: Known[Ints]) -> Expr:
 
 @operator("Expand")
 def expand(input: Expr, shape: Known[Ints]) -> Expr:
-    """Repeat elements to a shape, in which 1 keeps the operand's length."""
+    """Broadcast the operand to a shape, in which 1 keeps a length of the operand."""
     target = broadcast_shapes(input.shape, shape)
     if target is None:
         raise OperandError(
@@ -142,7 +141,7 @@ def transpose_(data: Expr, *, perm: Ints | None = None) -> Expr:
 def dropout(
     data: Expr, ratio: Known[float] = 0.5, training_mode: Known[Array] | None = None, *, seed: Unused, outputs: Outputs
 ) -> Expr | tuple[Expr, ...]:
-    """Return the operand, and a mask of True, as outside training mode."""
+    """Return the operand and a mask of True, since training mode is not supported."""
     if training_mode is not None and training_mode.any() and ratio:
         raise OperandError("training_mode=True", rule="Dropout must not be in training mode")
     return data if outputs == 1 else (data, full(data.shape, True, np.bool_))
@@ -159,7 +158,7 @@ def depth_to_space(input: Expr, *, blocksize: int, mode: Literal["DCR", "CRD"] =
             f"blocksize={blocksize} for {input.type}",
             rule="DepthToSpace: the number of channels must be a multiple of blocksize²",
         )
-    # DCR: depth, column, row. The position in the block varies slowest along the channels, fastest in pixel_shuffle.
+    # In DCR, the position in the block varies slowest along the channels; in pixel_shuffle, it varies fastest.
     depth = c // blocksize**2
     spread = transpose(reshape(input, (n, blocksize, blocksize, depth, h, w)), (0, 3, 4, 1, 5, 2))
     return reshape(spread, (n, depth, h * blocksize, w * blocksize))
@@ -195,7 +194,7 @@ def triangle(input: Expr, k: Known[int] = 0, *, upper: int = 1) -> Expr:
 
 @operator("EyeLike")
 def eye_like(input: Expr, *, dtype: int | None = None, k: int = 0) -> Expr:
-    """Return a matrix with the operand's shape and with ones on a diagonal."""
+    """Return a matrix of the operand's shape with ones on a diagonal."""
     if input.ndim != 2:
         raise OperandError(f"an operand {input.type}", rule="EyeLike: the operand must be a matrix")
     result_dtype = input.dtype if dtype is None else dtype_by(dtype, "dtype")

@@ -1,4 +1,4 @@
-"""Resize, which resamples axes to another length."""
+"""Resize, which resamples axes to other lengths."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from explorer.record.reasons import counted_text
 def resize_(
     op: OperatorContext,
     X: Expr,
-    roi: Unused = None,  # only read in forms that the onnx package computes
+    roi: Unused = None,  # only used by forms that the onnx package computes
     scales: Known[Array] | None = None,
     sizes: Known[Ints] | None = None,
     *,

@@ -1,8 +1,7 @@
-"""Recurrent operators (LSTM, GRU, RNN), with one recurrence for each direction.
+"""Recurrent operators (LSTM, GRU, RNN), with one recurrence per direction.
 
-The cells of ops/control/recurrence.py have torch's order of gates, which differs from ONNX's order. Weights are
-therefore reordered while the net is built. Those cells lack some features of ONNX, such as peepholes. An operator with
-such a feature is recorded as a scan.
+The cells of ops/control/recurrence.py have torch's order of gates, so ONNX's weights are reordered while the net is
+built. An operator with a feature that these cells lack, such as peepholes, is recorded as a scan.
 """
 
 from __future__ import annotations
@@ -164,14 +163,14 @@ def _run(
 
 
 def check_shapes(wanted: dict[str, tuple[Expr | None, Shape]]) -> None:
-    """Raise OperandError if an operand does not have its expected shape; ``wanted`` maps names to operand and shape."""
+    """Raise OperandError if an operand lacks its expected shape; ``wanted`` maps names to operands and shapes."""
     for name, (value, shape) in wanted.items():
         if value is not None:
             with_shape(name, value, shape)
 
 
 def _steps(direction: Direction, parts: Weights, lengths: Expr | None) -> tuple[Expr, tuple[Expr, ...]]:
-    """Return the sequence and the last states of one direction, as a recurrence of a known cell or a scan."""
+    """Return the sequence and the last states of one direction, recorded as a known recurrence or a scan."""
     gate_inputs, weights, bias = parts
     _, cell, peephole, start = direction
     name = cell.type.lower()
@@ -182,7 +181,7 @@ def _steps(direction: Direction, parts: Weights, lengths: Expr | None) -> tuple[
         after = cell.step(elements[0], weights, bias, peephole, *state)
         if lengths is None:
             return [*after], [after[0]]
-        # after its end, a sequence keeps its state, and outputs 0
+        # after the end of a sequence, its state is kept and its output is 0
         within = reshape(elements[1] < lengths, (-1, 1))
         return [where(within, new, old) for new, old in zip(after, state, strict=True)], [where(within, after[0], 0)]
 
@@ -193,9 +192,9 @@ def _steps(direction: Direction, parts: Weights, lengths: Expr | None) -> tuple[
 
 
 def _weights(x: Expr, weights: Weights, number: int, hidden: int, order: tuple[int, ...]) -> Weights:
-    """Return the projected input, state weights and bias of the direction ``number``, in torch's order.
+    """Return the gate inputs, state weights and bias of direction ``number``, with gates in torch's order.
 
-    The projected input is the contribution of ``x`` to the gates.
+    The gate inputs are the products of ``x`` with the input weights, plus their bias.
     """
 
     def ordered(gates: Expr) -> Expr:
@@ -207,18 +206,18 @@ def _weights(x: Expr, weights: Weights, number: int, hidden: int, order: tuple[i
     state_weights = ordered(recurrent_weights[number]).T
     if bias is None:
         return gate_inputs, state_weights, None
-    # B contains the biases of the input, followed by the biases of the state.
+    # B contains the input biases, followed by the state biases.
     count = len(order) * hidden
     return gate_inputs + ordered(bias[number, :count]), state_weights, ordered(bias[number, count:])
 
 
 class Operands(NamedTuple):
-    """Operands of a recurrent operator, except for its weights."""
+    """Operands of a recurrent operator except its weights."""
 
     x: Expr
     """(steps, N, features)"""
     lengths: Expr | None
-    """lengths of the sequences, (N,); None if all sequences are complete"""
+    """sequence lengths, (N,); None if no sequence is padded"""
     starts: tuple[Expr | None, ...]
     """initial states, (directions, N, hidden); None for zeros"""
     peepholes: Expr | None
@@ -226,7 +225,7 @@ class Operands(NamedTuple):
 
 
 class Direction(NamedTuple):
-    """Direction of a recurrent operator: its index, cell and initial states, without weights."""
+    """One direction of a recurrent operator, without its weights."""
 
     number: int
     cell: Cell
@@ -243,8 +242,8 @@ def each_direction(
 ) -> list[Expr]:
     """Return the sequences (steps, directions, N, hidden) and the last states (directions, N, hidden).
 
-    ``steps`` records one direction and returns its sequence and last states. If ``batch_first`` is True, N is the first
-    axis of the initial states.
+    ``steps`` records one direction and returns its sequence and last states. With ``batch_first``, N is the first axis
+    of the initial states.
     """
     x, lengths, starts, peepholes, hidden = operands
     sequences: list[Expr] = []
@@ -268,7 +267,7 @@ def each_direction(
 
 
 def lengths_of(lengths: Expr | None, x: Expr) -> Expr | None:
-    """Return the lengths of the sequences; None if all sequences are complete."""
+    """Return the sequence lengths after checking their shape; None if no sequence is padded."""
     if lengths is None:
         return None
     with_shape("sequence_lens", lengths, (x.shape[1],))
@@ -278,7 +277,7 @@ def lengths_of(lengths: Expr | None, x: Expr) -> Expr | None:
 
 
 def _zeros_for_empty_sequences(x: Expr, lengths: Expr | None, state: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """Return the last states, which are zeros for a sequence without steps, as in ONNX Runtime."""
+    """Replace the last state of a sequence without steps with zeros, as ONNX Runtime does."""
     if not x.shape[0]:
         return tuple([zeros(each.shape, each.dtype) for each in state])
     if lengths is None or (is_known(lengths) and (value_of(lengths) > 0).all()):
@@ -314,18 +313,18 @@ _FORMULAS: dict[str, Callable[..., Expr]] = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Options in a file for the cell of one direction."""
+    """Options of the cell of one direction."""
 
     type: str
     backwards: bool
-    """whether the direction begins with the last step"""
+    """whether the direction starts at the last step"""
     names: tuple[str, ...]
     activations: tuple[Activation, ...]
     clip: float | None
     coupled: bool
-    """whether the forget gate is 1 − the input gate"""
+    """whether the forget gate is 1 − input gate"""
     reset_before_product: bool
-    """whether the reset gate is applied to the state before the product"""
+    """whether the reset gate multiplies the state before the matrix product"""
 
     @property
     def known(self) -> str:
@@ -339,7 +338,7 @@ class Cell:
         return "lstm" if self.type == "LSTM" else "early gru" if self.reset_before_product else "gru"
 
     def step(self, x: Expr, weights: Expr, bias: Expr | None, peephole: Expr | None, *state: Expr) -> tuple[Expr, ...]:
-        """Return the next state. ``x`` is the projected input, whose gates are in torch's order."""
+        """Return the next state; ``x`` contains the gate inputs in torch's order."""
         if self.type == "LSTM":
             return self.lstm(affine(state[0], weights, bias) + x, peephole, state[1])
         (h,) = state
@@ -351,7 +350,7 @@ class Cell:
         return x if self.clip is None else clipped(x, -self.clip, self.clip)
 
     def lstm(self, sums: Expr, peephole: Expr | None, c: Expr) -> tuple[Expr, Expr]:
-        """Return the next h and c of a long short-term memory; ``sums`` are the sums of its gates in torch's order."""
+        """Return the next h and c; ``sums`` are the gates before activation, in torch's order."""
         gate_activation, candidate_activation, memory_activation = self.activations
         input_sum, forget_sum, candidate, output_sum = gates(sums, 4)
         input_peephole, output_peephole, forget_peephole = (None,) * 3 if peephole is None else gates(peephole, 3)
@@ -432,7 +431,7 @@ def cells_of(
 
 
 def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
-    """Return the activation ``name``; its parameters, if any, are the next ones in the file's lists."""
+    """Return the activation ``name``; it takes its parameters from the file's lists."""
     formula = _FORMULAS[name]
     defaults = _PARAMETERS.get(name)
     if defaults is None:

@@ -1,4 +1,4 @@
-"""GridSample, which samples images at the points of a grid."""
+"""GridSample."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Operators that write or add elements at indices along one axis, or slices at indices along the first axes.
 
-(ScatterElements and ScatterND since opset 11, with reductions since 16; before that, Scatter.) If an index is repeated,
-the last element is written or all elements are added. With the reductions max and min, the result is the extreme of
-these elements and the existing element. The reference evaluator computes products.
+ScatterElements and ScatterND replaced Scatter in opset 11, and have reductions since opset 16. If an index is repeated,
+the last element is written, or all elements are added. The reductions max and min include the existing element. The
+reference evaluator computes products.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _scattered(x: Expr, indices: Expr, updates: Expr, axis: int, reduction: _Red
 def scatter_elements(
     op: OperatorContext, data: Expr, indices: Expr, updates: Expr, *, axis: int = 0, reduction: _Reduction = "none"
 ) -> Any:
-    """Write or add elements at indices along ``axis``; along the other axes, each element keeps its position."""
+    """Write or add elements at indices along ``axis``; their positions along the other axes are unchanged."""
     if reduction == "mul" or data.dtype.kind not in "biuf":
         return delegated(op)
     return _scattered(data, indices, updates, normalize_axis(axis, data.ndim, "ScatterElements"), reduction)
@@ -52,7 +52,7 @@ def scatter_elements(
 def scatter_parts(
     op: OperatorContext, data: Expr, indices: Expr, updates: Expr, *, reduction: _Reduction = "none"
 ) -> Any:
-    """Write or add slices; each row of ``indices`` contains the indices of a slice along the first axes."""
+    """Write or add slices; each row of ``indices`` is the index of a slice along the first axes."""
     if reduction == "mul" or data.dtype.kind not in "biuf":
         return delegated(op)
     depth = indices.shape[-1] if indices.ndim else 0
@@ -60,7 +60,7 @@ def scatter_parts(
         raise OperandError(
             f"updates {updates.type} at indices {indices.type} of {data.type}",
             rule="ScatterND: a row of indices must have at most as many numbers as the data has axes, and an update "
-            "must have the sizes of the other axes",
+            "must have the sizes of the remaining axes",
         )
     flat_indices = merge_indices([indices[..., axis] for axis in range(depth)], data.shape[:depth])
     count, rest = flat_indices.size, prod(data.shape[depth:])

@@ -1,7 +1,7 @@
 """Sequences and optionals, represented by tuples of expressions and None while a net is built.
 
-Sequences and optionals are not nodes and need no memory: a program reads their elements directly. The length of an
-input is the length of the list that a caller passes. A length that depends on values is computed first.
+They are not nodes and need no memory, because a program reads their elements directly. The length of an input is the
+length of the list that the caller passes. A length that depends on values is computed first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _elements(value: Any) -> tuple[Expr, ...]:
 
 
 def _index(position: int, length: int) -> int:
-    """Return ``position`` as a nonnegative index; raise OperandError if a sequence of length ``length`` lacks it."""
+    """Return ``position`` as a nonnegative index; raise OperandError if it is outside the sequence."""
     if not -length <= position < length:
         raise OperandError(
             f"position {position} of a sequence of {length}", rule="the position must be inside the sequence"
@@ -100,7 +100,7 @@ def split_to_sequence(input: Expr, split: Known[Array] | None = None, *, axis: i
     if sum(lengths) != size or min(lengths, default=0) < 0:
         raise OperandError(
             f"parts of {lengths} elements of an axis of {size}",
-            rule="SplitToSequence: the lengths must be positive and sum up to the length of the axis",
+            rule="SplitToSequence: the lengths must not be negative, and must add up to the length of the axis",
         )
     ends = np.cumsum(lengths).tolist()
     parts = [input[(*[slice(None)] * axis, slice(end - n, end))] for end, n in zip(ends, lengths, strict=True)]
@@ -118,13 +118,13 @@ def concat_from_sequence(input_sequence: _Value, *, axis: int, new_axis: int = 0
 
 @operator("Optional")
 def optional_(input: _Value = None, *, type: Unused) -> Any:
-    """Return an optional value; without an input, it is None."""
+    """Return an optional value, which is None without an input."""
     return (input,)
 
 
 @operator("OptionalGetElement")
 def get_element(input: _Value = None) -> Any:
-    """Return the value of an optional; raise OperandError if there is none."""
+    """Return the value of an optional; raise OperandError if it has none."""
     if input is None:
         raise OperandError("an optional without a value", rule="OptionalGetElement: the optional must have a value")
     return (input,)

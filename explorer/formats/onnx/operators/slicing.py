@@ -1,8 +1,7 @@
 """Operators that slice, index, split, concatenate and pad tensors.
 
-Starts, ends, sizes and widths are attributes in old opsets. They became inputs between opset 10 and opset 13. In both
-cases they are read by name. If the net computes an index, the index is checked at run time. Known indices are checked
-against the axis while the net is built.
+Starts, ends, sizes and widths were attributes and became inputs between opsets 10 and 13; both are read by name. Known
+indices are checked while the net is built, and computed indices at run time.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def split(
     num_outputs: int | None = None,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Split an axis into parts of given lengths, by default one equal part for each output.
+    """Split an axis into parts of given lengths, by default into equal parts, one per output.
 
     If the parts cannot be equal, the last part is shorter.
     """
@@ -86,7 +85,7 @@ def slice_(
         if step == 0:
             raise OperandError(f"steps={steps}", rule="Slice: a step must not be 0")
         axis = normalize_axis(axis, data.ndim, "Slice")
-        # with a negative step, a start before the first element means the first element, which NumPy excludes
+        # with a negative step, a start before the first element means the first element, but NumPy excludes it
         is_before = step < 0 and start < -data.shape[axis] and data.shape[axis]
         index[axis] = slice(0 if is_before else start, end, step)
     return data[tuple(index)]
@@ -103,10 +102,10 @@ def gather(data: Expr, indices: Expr, *, axis: int = 0) -> Expr:
 
 @operator("GatherElements")
 def gather_elements(data: Expr, indices: Expr, *, axis: int = 0) -> Expr:
-    """Return the elements of ``data`` whose index along ``axis`` is in ``indices``, at the same position elsewhere."""
+    """Return elements of ``data`` at ``indices`` along ``axis``; positions along the other axes are unchanged."""
     axis = normalize_axis(axis, data.ndim, "GatherElements")
     if indices.ndim == data.ndim:
-        # all other axes are cut to the number of indices, because a single index is not broadcast
+        # cut the other axes to the lengths of the indices, because indices are not broadcast
         first_rows = [slice(None) if other == axis else slice(size) for other, size in enumerate(indices.shape)]
         if any(size > data.shape[other] for other, size in enumerate(indices.shape) if other != axis):
             raise OperandError(
@@ -118,10 +117,7 @@ def gather_elements(data: Expr, indices: Expr, *, axis: int = 0) -> Expr:
 
 
 def _checked_indices(indices: Expr, size: int) -> Expr:
-    """Return indices into an axis of length ``size``; known indices are checked and made nonnegative.
-
-    The operation that reads unknown indices checks them at run time.
-    """
+    """Return indices into an axis of length ``size``; known indices are checked and made nonnegative."""
     if indices.dtype.kind == "u" or not is_known(indices):
         return indices
     chosen = value_of(indices)
@@ -135,7 +131,7 @@ def _checked_indices(indices: Expr, size: int) -> Expr:
 
 @operator("GatherND")
 def gather_parts(op: OperatorContext, data: Expr, indices: Expr, *, batch_dims: int = 0) -> Any:
-    """Return slices of ``data``; each row of ``indices`` contains the indices of a slice after the batch axes."""
+    """Return slices of ``data``; each row of ``indices`` is the index of a slice after the batch axes."""
     if batch_dims:
         return delegated(op)
     depth = indices.shape[-1] if indices.ndim else 0
@@ -178,8 +174,8 @@ def pad_(
 
 @operator("OneHot")
 def one_hot(indices: Expr, depth: Known[int], values: Expr, *, axis: int = -1) -> Expr:
-    """Return rows with one value at the index and another value elsewhere; an index outside the row sets nothing."""
-    # fractions are truncated; int64 avoids wrap-around of indices in narrow dtypes
+    """Return rows with one value at the index and another elsewhere; an index outside the row sets nothing."""
+    # the cast truncates fractions, and keeps indices of narrow dtypes from wrapping around
     indices = cast(indices, np.dtype(np.int64))
     axis = normalize_axis(axis, indices.ndim + 1, "OneHot")
     if depth < 1:
@@ -187,6 +183,6 @@ def one_hot(indices: Expr, depth: Known[int], values: Expr, *, axis: int = -1) -
     claim_constant("OneHot", depth)
     steps = np.arange(depth, dtype=np.int64).reshape(depth, *[1] * (indices.ndim - axis))
     column = expand_dims(indices, axis)
-    # an index −k counts from the end: it equals step − depth
+    # an index −k counts from the end, so it equals step − depth
     chosen = (column == steps) | (column == steps - depth)
     return where(chosen, values[1], values[0])

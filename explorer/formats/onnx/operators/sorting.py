@@ -41,22 +41,22 @@ _register_extreme("ArgMin", argmin, "Return the index of the first or last small
 def top_k(
     X: Expr, K: Known[int], *, axis: int = -1, largest: int = 1, sorted: Unused, outputs: Outputs
 ) -> tuple[Expr, ...]:
-    """Return the K largest or smallest elements, always sorted, and their indices."""
+    """Return the K largest or smallest elements in sorted order, and their indices."""
     return topk(X, K, normalize_axis(axis, X.ndim, "TopK"), bool(largest))[:outputs]
 
 
 @operator("CumSum")
 def cumulative_sum(x: Expr, axis: Known[int], *, exclusive: int = 0, reverse: int = 0) -> Expr:
-    """Return cumulative sums along an axis; ``reverse`` starts at the end, ``exclusive`` omits the element itself."""
+    """Return cumulative sums along an axis; ``reverse`` sums from the end, ``exclusive`` omits the element itself."""
     axis = normalize_axis(axis, x.ndim, "CumSum")
     return cast(cumsum(x, axis, exclusive=bool(exclusive), reverse=bool(reverse)), x.dtype)
 
 
 class UniquePlaces(Operation):
-    """Indices of distinct slices along an axis, as in ``np.unique``: first indices, inverse indices and counts.
+    """First indices, inverse indices and counts of the distinct slices along an axis, as in ``np.unique``.
 
-    The result is the concatenation of the three integer lists. Distinct slices are sorted, or in order of first
-    occurrence. The run raises ValueError if the number of distinct slices differs from ``count``.
+    The result is the concatenation of these three lists. Distinct slices are sorted, or in order of first occurrence.
+    Running raises ValueError if the number of distinct slices is not ``count``.
     """
 
     axis: int
@@ -65,7 +65,7 @@ class UniquePlaces(Operation):
     takes_text, text_operands = True, slice(1)
     portable = False
     nondifferentiable = "indices and counts are integers"
-    unbatchable = "each batch element may have another number of distinct parts"
+    unbatchable = "each batch element may have a different number of distinct parts"
     examples = (Example(integers(6, high=1), axis=0, count=1), Example(integers(2, 3, high=1), axis=1, count=1))
 
     def infer(self, x: TensorType) -> TensorType:
@@ -75,7 +75,7 @@ class UniquePlaces(Operation):
         return TensorType((2 * self.count + x.shape[self.axis],), np.int64)
 
     def kernel(self, out: Array, x: Array) -> Array:
-        """Find the distinct slices; raise ValueError if their number differs from the plan's number."""
+        """Find the distinct slices; raise ValueError if their number is not ``count``."""
         first, inverse, counts = distinct(x, self.axis)
         if first.size != self.count:
             raise ValueError(f"{first.size} distinct parts, but the plan expects {self.count}")
@@ -89,14 +89,14 @@ class UniquePlaces(Operation):
         return x.nbytes + 6 * x.shape[self.axis] * np.dtype(np.int64).itemsize
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return the comparisons of a sort."""
+        """Return the number of comparisons of a sort."""
         return types[0].size * max(1, types[0].shape[self.axis] - 1).bit_length()
 
 
 def distinct(x: Array, axis: int) -> tuple[Array, Array, Array]:
     """Return first indices, inverse indices and counts of the distinct slices along an axis, like ``np.unique``."""
     if not x.size:
-        # slices without elements are equal
+        # empty slices are equal
         count = x.shape[axis]
         zeros = np.zeros(min(count, 1), np.int64)
         return zeros, np.zeros(count, np.int64), zeros + count
@@ -108,7 +108,7 @@ def distinct(x: Array, axis: int) -> tuple[Array, Array, Array]:
 def unique(
     op: OperatorContext, X: Expr, *, axis: int | None = None, sorted: int = 1, outputs: Outputs
 ) -> tuple[Expr, ...]:
-    """Return distinct elements or slices along an axis, with indices and counts, sorted or in order of occurrence."""
+    """Return distinct elements or slices with their indices and counts, sorted or in order of occurrence."""
     parts = reshape(X, (X.size,)) if axis is None else X
     axis = normalize_axis(axis or 0, parts.ndim, "Unique")
 

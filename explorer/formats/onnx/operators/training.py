@@ -1,8 +1,8 @@
-"""Optimizer steps (domain ai.onnx.preview.training). In training files, they use the computed gradients.
+"""Optimizer steps of training files (domain ai.onnx.preview.training).
 
-Adagrad and Adam use explorer's update rules, which agree with the standard. For Momentum, the standard averages
-gradients and then multiplies by the rate. explorer/ops/nn/update_rules.py, like Caffe2, includes the rate in the
-average. Both agree only if the rate is constant, so Momentum is written out here.
+Adagrad and Adam use explorer's update rules, which agree with the standard. In Momentum, the standard averages
+gradients and then multiplies by the learning rate, while explorer/ops/nn/update_rules.py, like Caffe2, includes the
+rate in the average. The two agree only for a constant rate, so Momentum is written out here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def adagrad(
     epsilon: float = 1e-6,
     norm_coefficient: float = 0.0,
 ) -> tuple[Expr, ...]:
-    """Return new values, and sums of squared gradients."""
+    """Return the new values, and the sums of squared gradients."""
     rule = Adagrad(1.0, epsilon)
 
     def step(x: Expr, gradient: Expr, squares: Expr, rate: Expr, count: Expr) -> tuple[Expr, ...]:
@@ -55,12 +55,12 @@ def adam(
     norm_coefficient: float = 0.0,
     norm_coefficient_post: float = 0.0,
 ) -> tuple[Expr, ...]:
-    """Return new values, and means of gradients and their squares, without bias correction in the first step."""
+    """Return new values, and means of gradients and squared gradients; the first step has no bias correction."""
     rule = Adam(alpha, beta, epsilon)
 
     def step(x: Expr, gradient: Expr, mean: Expr, squares: Expr, rate: Expr, count: Expr) -> tuple[Expr, ...]:
         has_started = count > 0
-        # avoid division by zero for a count of 0
+        # avoid dividing by zero if the count is 0
         step_size = where(has_started, rule.length(rate, where(has_started, count, 1.0) - 1.0), rate)
         new, state = rule.record(x, gradient, cast(step_size, x.dtype), {"mean": mean, "squares": squares})
         shrunk = new * (1 - norm_coefficient_post) if norm_coefficient_post else new
@@ -79,7 +79,7 @@ def momentum(
     mode: Literal["standard", "nesterov"],
     norm_coefficient: float = 0.0,
 ) -> tuple[Expr, ...]:
-    """Return new values, and decaying sums of gradients; the first gradient has weight 1."""
+    """Return the new values, and decaying sums of gradients, in which the first gradient has weight 1."""
 
     def step(x: Expr, gradient: Expr, moments: Expr, rate: Expr, count: Expr) -> tuple[Expr, ...]:
         new = moments * alpha + gradient * cast(where(count > 0, beta, 1.0), x.dtype)
@@ -92,7 +92,7 @@ def momentum(
 def _steps(
     step: Step, rate: Expr, count: Expr, operands: tuple[Expr, ...], decay: float, *groups: str
 ) -> tuple[Expr, ...]:
-    """Return the results for all tensors: first all new values, then all new states, grouped by kind."""
+    """Return the results for all tensors: all new values first, then all new states, grouped by kind."""
     rate, count = _scalar("R", rate, "f"), _scalar("T", count, "i")
     tensors, remainder = divmod(len(operands), len(groups))
     if not tensors or remainder:
@@ -118,7 +118,7 @@ def _steps(
 
 
 def _scalar(name: str, value: Expr, kind: str) -> Expr:
-    """Return the rate or step count as a float64 scalar, in which powers of a decay near 1 are accurate."""
+    """Return the rate or step count as a float64 scalar, since powers of a decay near 1 need this precision."""
     if value.size != 1 or value.dtype.kind != kind:
         wanted = "real number" if kind == "f" else "integer"
         raise OperandError(f"{name} is {value.type}", rule=f"{name} must be one {wanted}")

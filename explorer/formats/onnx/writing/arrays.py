@@ -1,8 +1,7 @@
 """Writers of operations that move, reduce and multiply arrays.
 
-Shapes, ranges and counts are attributes in explorer, and inputs in ONNX. If such a value depends on an unknown length
-of the net's inputs, nodes are written that compute the value from the shapes of these inputs. If that is impossible,
-the operation is rejected.
+Shapes, ranges and counts are attributes in explorer and inputs in ONNX. If such a value depends on an unknown length,
+nodes are written that compute it from the shapes of the net's inputs; if that is impossible, the operation is rejected.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _REDUCTIONS = {"sum": "ReduceSum", "mean": "ReduceMean", "prod": "ReduceProd", "
 
 @writes("reshape")
 def reshape(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write a reshape; an axis of unknown length gets the remaining elements."""
+    """Write a reshape; an axis of unknown length is inferred from the other axes."""
     shape, other = node.shape, graph.counterpart(node).shape
     unknown = [axis for axis, pair in enumerate(zip(shape, other, strict=True)) if pair[0] != pair[1]]
     if len(unknown) == 1 and all(size for size in shape):
@@ -39,10 +38,10 @@ def transpose(graph: GraphWriter, node: Any, x: str) -> Any:
 
 @writes("broadcast_to")
 def broadcast_to(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write a broadcast; lengths that the operand already has are not repeated."""
+    """Write a broadcast."""
     operand, counterpart = node.operands[0], graph.counterpart(node)
     known = [1] * (node.ndim - operand.ndim) + list(operand.shape)
-    # Expand broadcasts in both directions, so 1 keeps a length
+    # Expand broadcasts in both directions, so a length of 1 keeps the length of the operand.
     shape = [1 if own == size else size for own, size in zip(known, node.shape, strict=True)]
     others = [
         1 if own == size else other for own, size, other in zip(known, node.shape, counterpart.shape, strict=True)
@@ -58,7 +57,7 @@ def identity(graph: GraphWriter, node: Any, x: str) -> Any:
 
 @writes("slice")
 def part(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write ranges and indices of axes."""
+    """Write slices and indices of axes."""
     operand, counterpart = node.operands[0], graph.counterpart(node)
     spans, others = node.operation.spans, counterpart.operation.spans
     starts, ends, axes, steps, dropped = [], [], [], [], []
@@ -75,7 +74,7 @@ def part(graph: GraphWriter, node: Any, x: str) -> Any:
             raise graph.dependency_error(node, "a range whose ends are computed from unknown lengths")
         start, stop, step = (_from_end(*pair, length, other_length) for pair in zip(span, other, strict=True))
         starts.append(start)
-        ends.append(stop if span[1] >= 0 else np.iinfo(np.int64).min)  # "through index 0"
+        ends.append(stop if span[1] >= 0 else np.iinfo(np.int64).min)  # so that index 0 is included
         axes.append(axis)
         steps.append(step)
     if axes:
@@ -86,13 +85,13 @@ def part(graph: GraphWriter, node: Any, x: str) -> Any:
 
 
 def _counts_from_ends(span: Sequence[int], other: Sequence[int], length: int, other_length: int) -> bool:
-    """Return whether each bound of a range is fixed, or counts from the end of an axis of unknown length."""
+    """Return whether both bounds of a range are fixed or count from the end of an axis of unknown length."""
     ends = all(a == b or a - length == b - other_length for a, b in zip(span[:2], other[:2], strict=True))
     return ends and span[2] == other[2]
 
 
 def _from_end(index: int, other: int, length: int, other_length: int) -> int:
-    """Return an index, counted from the end if it depends on an unknown length; the end is the largest integer."""
+    """Return an index, counted from the end if it depends on an unknown length."""
     if index == other:
         return index
     return index - length or np.iinfo(np.int64).max
@@ -136,7 +135,7 @@ def stack(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 @writes("gather_stack")
 def gather_stack(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write the concatenation of batch elements of several values along the first axis."""
+    """Write the concatenation of ranges of several values along the first axis."""
     first = graph.constant([0])
     parts = [
         graph.node("Slice", names[at], graph.constant([start]), graph.constant([stop]), first)
@@ -160,7 +159,7 @@ def take(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 @writes("take_along")
 def take_along(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write the elements at indices along an axis; along the other axes, each element keeps its position."""
+    """Write the elements at indices along an axis."""
     indices = _indices(graph, node.operands[1], names[1])
     return graph.node("GatherElements", names[0], indices, axis=node.operation.axis)
 
@@ -174,14 +173,14 @@ def put_along(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 @writes("take_along_gradient")
 def add_along(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write the addition of elements to zeros at indices along an axis."""
+    """Write the scatter-add of elements into zeros along an axis."""
     indices = _indices(graph, node.operands[1], names[1])
     return _scatter_add(graph, node, indices, names[0])
 
 
 @writes("take_gradient")
 def add_parts(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write the addition of slices to zeros at indices along an axis."""
+    """Write the scatter-add of slices into zeros along an axis."""
     axis, indices = node.operation.axis, node.operands[1]
     parts = [*node.shape[:axis], indices.size, *node.shape[axis + 1 :]]
     along = [1] * axis + [indices.size] + [1] * (node.ndim - axis - 1)
@@ -248,7 +247,7 @@ def _reduced(graph: GraphWriter, node: Any, x: str) -> Any:
 
 @writes("all", "any")
 def all_or_any(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write whether all elements over axes are true, or any."""
+    """Write whether all or any of the elements over axes are true."""
     number = graph.cast(graph.cast(x, node.operands[0].dtype, np.bool_), np.bool_, np.int32)
     if node.operation.axes:
         type, axes = ("ReduceProd", "ReduceSum")[node.operation.name == "any"], list(node.operation.axes)
@@ -286,13 +285,13 @@ def cumulative_sum(graph: GraphWriter, node: Any, x: str) -> Any:
 
 @writes("matmul")
 def matmul(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write a product of matrices, stacks of matrices, or vectors."""
+    """Write a product of vectors, matrices, or stacks of matrices."""
     return graph.node("MatMul", *graph.operands(node, names))
 
 
 @writes("accumulated_in")
 def accumulated_in(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write an operation with wider partial results by converting its operands to the wider dtype."""
+    """Write an operation with a wider accumulator by casting its operands to the wider dtype."""
     wide = node.operation.partial_dtype(node.dtype)
     operands = [Parameter(TensorType(each.shape, wide), "wide")() for each in node.operands]
     inner = node.operation.operation(*operands)

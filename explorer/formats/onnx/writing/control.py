@@ -1,7 +1,7 @@
 """Writers of control flow (choices, loops, scans) with inner graphs, and of delegated operators.
 
-ONNX's inner graphs read outer values by name, so captured operands are not inputs. An inner graph must compute all of
-its outputs. If a value is only passed through, an operator therefore copies it.
+Inner graphs in ONNX read outer values by name, so captured operands are not inputs. Their outputs must be computed
+inside, so a value that is only passed through is copied by an operator.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def _results(node: Any) -> int:
 
 @writes("cond")
 def cond(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write a choice between two inner graphs, which read outer values."""
+    """Write a choice between two inner graphs."""
     operation = node.operation
     counterpart = graph.counterpart(node).operation
     branches = {}
@@ -34,7 +34,7 @@ def cond(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 @writes("while_loop")
 def while_loop(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write iterations over a state while a condition is true."""
+    """Write a loop that updates a state while a condition is true."""
     operation = node.operation
     size = operation.state_size
     counterpart = graph.counterpart(node).operation
@@ -50,12 +50,12 @@ def while_loop(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 @writes("scan", "recurrence")
 def scan(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write steps over the elements of sequences that update a state."""
+    """Write a scan over sequences that updates a state."""
     operation = node.operation
     counterpart = graph.counterpart(node).operation
     states, sequences, captured = operation.parts(names)
     if not sequences:
-        # ONNX's Scan requires a sequence; nothing reads the step numbers, which serve as this sequence
+        # ONNX's Scan requires a sequence, so step numbers that nothing reads serve as one.
         if operation.length != counterpart.length:
             raise graph.dependency_error(node, "the number of its steps")
         sequences = [graph.constant(np.arange(operation.length))]
@@ -85,7 +85,7 @@ def scan(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 @writes("delegated")
 def delegated(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write a delegated operator as the node that was read."""
+    """Write a delegated operator as the node that was read from the file."""
     operation = node.operation
     operands = iter(names)
     inputs = [next(operands) if there else "" for there in operation.is_given]
@@ -99,11 +99,11 @@ def opaque(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 
 unsupported("the types of its results are not known", "opaque_call")
-unsupported("only plans create mapped calls, from equal calls", "mapped_call")
-unsupported("only plans create it, from mapped calls for workers", "part_call")
+unsupported("only plans create it, by merging equal calls", "mapped_call")
+unsupported("only plans create it, by splitting mapped calls between workers", "part_call")
 unsupported("ONNX stores trees in an operator's attributes, which only nets opened from files have", "decision_trees")
-unsupported("in ONNX it is only a part of encoders and vectorizers", "lookup", "ngram_counts")
+unsupported("ONNX has it only as a part of encoders and vectorizers", "lookup", "ngram_counts")
 unsupported("ONNX Runtime has an operator, but the standard has none", "tokenize", "murmur_hash", "inverse")
 unsupported("TensorFlow Lite has its own rounding rules for it", "over_norm")
-unsupported("in ONNX it is only a part of support vector machines", "coupled_probabilities")
+unsupported("ONNX has it only as a part of support vector machines", "coupled_probabilities")
 unsupported("it is written together with another operation", "call", "item", "parameter", "tensor")

@@ -1,8 +1,8 @@
-"""Conversion of a definition with ONNX operator types to a model with one node for each operator.
+"""Conversion of a definition with ONNX operator types to a model with one node per operator.
 
-The reader keeps a node's inputs and attributes by name, and converts constants to arguments and weights. Here, the
-schema determines which arguments and weights are inputs, and which are attributes. Inner graphs are written in the same
-way, and names of unknown lengths are kept. Nothing is built, so operators that explorer does not know are also written.
+The reader keys the inputs and attributes of a node by name, and converts constants to arguments and weights. Here, the
+schema determines which of them are inputs and which are attributes. Nothing is built, so operators that explorer does
+not know are also written. Names of unknown lengths are kept.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _declared_info(definition: NetDefinition, name: str) -> ValueInfoProto:
 
 
 def _inner_types(definition: NetDefinition) -> list[ValueInfoProto]:
-    """Return the declared types of a graph's values that are neither inputs nor outputs."""
+    """Return the declared types of a graph's values except its inputs and outputs."""
     named = {*definition.inputs, *definition.outputs}
     infos = [_declared_info(definition, name) for name in definition.blobs if name not in named]
     return [info for info in infos if info.HasField("type")]
@@ -75,7 +75,7 @@ def _input(definition: NetDefinition, name: str) -> ValueInfoProto:
 
 
 def _with_output_types(model_proto: ModelProto, model: Model) -> ModelProto:
-    """Return the model with output types; undeclared types are inferred by the standard's rules."""
+    """Return the model with output types; undeclared types are inferred."""
     if all(output.type.WhichOneof("value") for output in model_proto.graph.output):
         return model_proto
     inferred = shape_inference.infer_shapes(model_proto)
@@ -93,7 +93,7 @@ def _with_output_types(model_proto: ModelProto, model: Model) -> ModelProto:
 
 
 class _Graph:
-    """Writer of one graph: the net's graph, or an operator's inner graph."""
+    """Writer of one graph: the net's graph or an operator's inner graph."""
 
     def __init__(self, model: Model, definition: NetDefinition) -> None:
         self.model, self.definition = model, definition
@@ -141,7 +141,7 @@ class _Graph:
         yield node
 
     def _input(self, operator: OperatorDefinition, name: str) -> str:
-        """Return the name of an input's value, a blob or a stored tensor; "" for an omitted input."""
+        """Return the name of an input, which is a blob or a stored tensor; "" for an omitted input."""
         if name in operator.input_names:
             return operator.input_names[name]
         if name in operator.weights:
@@ -150,7 +150,7 @@ class _Graph:
         if name not in operator.arguments:
             return ""
         array = _array(operator, name, operator.arguments[name])
-        # without dots, because readers interpret a tensor whose name has dots as a module's parameter
+        # no dots, because readers would take the name for the path of a module parameter
         return self.model.store(f"{operator.name}:{name}".replace(".", "_"), array, dtype_name(array.dtype))
 
     def _tensor(self, operator: OperatorDefinition, name: str) -> TensorProto:
@@ -165,11 +165,11 @@ class _Graph:
     def _body(self, operator: OperatorDefinition, name: str, body: NetDefinition) -> GraphProto:
         """Return an inner graph.
 
-        In ``body.inputs``, captured values follow the graph's own inputs. In ONNX, captured values are not inputs.
+        Captured values come last in ``body.inputs``; in ONNX, they are not inputs.
         """
         inputs = [_declared_info(body, blob) for blob in body.inputs[: self._own_inputs(operator, body)]]
         if operator.type == "Loop":
-            # ONNX Runtime rejects an iteration number and a condition without types
+            # ONNX Runtime requires types for the iteration number and the condition
             for info, dtype in zip(inputs, ("int64", "bool"), strict=False):
                 info.CopyFrom(value_info(info.name, BlobType((), dtype)))
         with one_deeper(f"the graph {name!r} of {operator.name}"):
@@ -179,12 +179,12 @@ class _Graph:
             node=nodes,
             input=inputs,
             output=[_declared_info(body, blob) for blob in body.outputs],
-            # ONNX Runtime uses the shapes declared in a body to allocate the results of a Scan
+            # ONNX Runtime allocates the results of a Scan by the shapes declared in its body
             value_info=_inner_types(body),
         )
 
     def _own_inputs(self, operator: OperatorDefinition, body: NetDefinition) -> int:
-        """Return the number of inputs that the operator passes to an inner graph, without captured values."""
+        """Return the number of inputs of an inner graph, without captured values."""
         if operator.type in ("Loop", "Scan", "SequenceMap"):
             return max(len(_formals(operator, schema_of(operator.type))), 2 * (operator.type == "Loop"))
         captured = {blob for formal, blob in operator.input_names.items() if formal.startswith("captured ")}
@@ -193,10 +193,7 @@ class _Graph:
     def _flattened(
         self, operator: OperatorDefinition, type: str, inputs: list[str], attributes: list[AttributeProto]
     ) -> Iterator[NodeProto]:
-        """Yield the nodes of a softmax over all axes from ``axis`` on, as before opset 13.
-
-        The nodes flatten the operand, compute the softmax, and restore the shape.
-        """
+        """Yield the nodes of a softmax that flattens the axes from ``axis`` on, as before opset 13."""
         (x,), (y,) = inputs, operator.outputs
         shape, rows, result = (self.model.unused_name(f"{y}.{part}") for part in ("shape", "rows", "result"))
         axis = [attribute for attribute in attributes if attribute.name == "axis"]
@@ -239,7 +236,7 @@ def _attribute(operator: OperatorDefinition, schema: defs.OpSchema | None, name:
     declared: Any = schema.attributes.get(name) if schema is not None else None
     if schema is not None and declared is None:
         raise _refusal(operator, f"{name}={value!r}", f"{operator.type} must only have attributes of the newest opset")
-    # a custom operator's attribute type follows from the value, except for an empty list
+    # the value determines the attribute type of a custom operator, unless it is an empty list
     types = [*_TYPES] if declared is None else [declared.type.value]
     if types[0] not in _TYPES:
         raise _refusal(operator, f"{name} is {value}", "its attributes must be numbers, strings, tensors or graphs")

@@ -37,7 +37,7 @@ def roi_align(graph: GraphWriter, node: Any, x: str, regions: str, numbers: str)
 
 @writes("non_max_suppression")
 def non_max_suppression(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write the indices of the selected boxes; the standard computes them in single precision."""
+    """Write the indices of the selected boxes, which the standard computes in single precision."""
     operation = node.operation
     operands = [graph.cast(name, operand.dtype, np.float32) for name, operand in zip(names, node.operands, strict=True)]
     limits = [graph.constant([operation.most]), graph.constant([operation.overlap], np.float32)]

@@ -1,7 +1,7 @@
 """Writers of elementwise functions: ONNX's own functions, and compositions of them.
 
-The table of names is shared with the reader, so functions are written as they were read. explorer promotes dtypes like
-NumPy. ONNX requires operands of equal dtypes and has few functions of booleans. Casts are written where the two differ.
+The reader and these writers share one table of names. explorer promotes dtypes like NumPy, while ONNX requires equal
+dtypes and has few functions of booleans, so casts are written where necessary.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _COMPARED = {"equal", "less", "less_equal", "greater", "greater_equal"}
 def _declare_unary(type: str, operation: str) -> None:
     @writes(operation)
     def unary(graph: GraphWriter, node: Any, x: str) -> Any:
-        if node.dtype.kind == "b":  # booleans: the function of 0 and 1
+        if node.dtype.kind == "b":  # apply the function to booleans as 0 and 1
             return graph.cast(graph.node(type, graph.cast(x, np.bool_, np.uint8)), np.uint8, np.bool_)
         return graph.node(type, *graph.operands(node, [x]))
 
@@ -84,11 +84,11 @@ def power(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 @writes("maximum", "minimum")
 def extreme(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write the larger or the smaller of two elements; NaN takes precedence."""
+    """Write the larger or smaller of two elements; NaN takes precedence."""
     type = "Max" if node.operation.name == "maximum" else "Min"
     if node.dtype.kind == "b":
         return graph.node("Or" if type == "Max" else "And", *graph.operands(node, names))
-    # the standard does not define the result for NaN: its reference returns NaN, other evaluators may not
+    # the standard does not define the result for NaN; other evaluators than its reference may ignore NaN
     return graph.node(type, *graph.operands(node, names))
 
 
@@ -147,7 +147,7 @@ def square(graph: GraphWriter, node: Any, x: str) -> Any:
 
 @writes("expm1")
 def expm1(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write eˣ − 1; near 0 as 2t / (1 − t) with t = tanh(x / 2), which loses no digits."""
+    """Write eˣ − 1, which near 0 is 2t / (1 − t) with t = tanh(x / 2) to avoid cancellation."""
     (x,) = graph.operands(node, [x])
     one, half = graph.constant(1, node.dtype), graph.constant(0.5, node.dtype)
     t = graph.node("Tanh", graph.node("Mul", x, half))
@@ -165,7 +165,7 @@ def log1mexp(graph: GraphWriter, node: Any, x: str) -> Any:
 
 @writes("log1p")
 def log1p(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write log(1 + x); near 0 as 2 · artanh(x / (2 + x)), which loses no digits."""
+    """Write log(1 + x), which near 0 is 2 · artanh(x / (2 + x)) to avoid cancellation."""
     (x,) = graph.operands(node, [x])
     return _log1p(graph, node, x)
 
@@ -179,7 +179,7 @@ def _log1p(graph: GraphWriter, node: Any, x: str) -> Any:
 
 @writes("isnan", "isinf")
 def is_special(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write whether an element is NaN, or infinite."""
+    """Write whether an element is NaN or infinite."""
     dtype = node.operands[0].dtype
     wide = dtype if dtype.kind == "f" else np.dtype(np.float32)
     return graph.node("IsNaN" if node.operation.name == "isnan" else "IsInf", graph.cast(x, dtype, wide))
@@ -218,7 +218,7 @@ def remainder(graph: GraphWriter, node: Any, *names: str) -> Any:
 def _remainder(graph: GraphWriter, node: Any, x: str, y: str) -> Any:
     if node.dtype.kind != "f":
         return graph.node("Mod", x, y)
-    # for real numbers ONNX has only C's remainder; if its sign differs from the divisor's, the divisor is added
+    # for real numbers ONNX has only C's remainder; add the divisor if the signs differ
     zero = graph.constant(0, node.dtype)
     rest = graph.node("Mod", x, y, fmod=1)
     differs = graph.node("Xor", graph.node("Less", rest, zero), graph.node("Less", y, zero))
@@ -255,7 +255,7 @@ _LOGARITHMS = {"log10": 1 / math.log(10), "log2": 1 / math.log(2)}
 
 @writes(*_SCALED, *_LOGARITHMS)
 def scaled(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write a multiple of x, or of the logarithm of x."""
+    """Write a multiple of x or of its logarithm."""
     (x,) = graph.operands(node, [x])
     name = node.operation.name
     value = graph.node("Log", x) if name in _LOGARITHMS else x
@@ -270,7 +270,7 @@ def exp2(graph: GraphWriter, node: Any, x: str) -> Any:
 
 @writes("cbrt")
 def cbrt(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write the cube root, with the sign of x."""
+    """Write the cube root, keeping the sign of x."""
     (x,) = graph.operands(node, [x])
     root = graph.node("Pow", graph.node("Abs", x), graph.constant(1 / 3, node.dtype))
     return graph.node("Mul", graph.node("Sign", x), root)
@@ -295,7 +295,7 @@ def hypot(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 @writes("logaddexp", "logaddexp2")
 def logaddexp(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write log(eˣ + eʸ), or the same to base 2, as the larger operand plus log1p(e^−distance)."""
+    """Write log(eˣ + eʸ), or its equivalent to base 2, as the larger operand plus log1p(e^−distance)."""
     x, y = graph.operands(node, names)
     is_binary = node.operation.name == "logaddexp2"
     distance = graph.node("Neg", graph.node("Abs", graph.node("Sub", x, y)))
@@ -309,7 +309,7 @@ def logaddexp(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 @writes("fmax", "fmin")
 def extreme_number(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write the larger or the smaller of two elements; numbers take precedence over NaN."""
+    """Write the larger or smaller of two elements; numbers take precedence over NaN."""
     x, y = graph.operands(node, names)
     type = "Max" if node.operation.name == "fmax" else "Min"
     if node.dtype.kind != "f":
@@ -320,12 +320,12 @@ def extreme_number(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 @writes("arctan2")
 def arctan2(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write a point's angle: arctan(y / x), plus or minus π if x < 0; 0 for the origin, regardless of signs."""
+    """Write the angle of a point: arctan(y / x), ± π if x < 0; 0 for the origin, regardless of signs."""
     y, x = graph.operands(node, names)
     zero, half = graph.constant(0, node.dtype), graph.constant(math.pi, node.dtype)
     half_turn = graph.node("Where", graph.node("Less", y, zero), graph.node("Neg", half), half)
     correction = graph.node("Where", graph.node("Less", x, zero), half_turn, zero)
-    # 0 / 0 is NaN
+    # avoid 0 / 0, which is NaN
     divisor = graph.node("Where", graph.node("Equal", y, zero), graph.constant(1, node.dtype), x)
     return graph.node("Add", graph.node("Atan", graph.node("Div", y, divisor)), correction)
 

@@ -1,7 +1,7 @@
 """Conversion of expressions, from a net of another dialect or from the user, to a model.
 
 Names of inputs, outputs, blobs and weights are kept. Boxes become paths in node names, as in torch's exporter. No file
-is written until all operations have been converted.
+is written before all operations have been converted.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def model_of(
 
 
 def _output_names(outputs: Mapping[str, Expr], inputs: Mapping[str, Expr]) -> dict[int, str]:
-    """Return uid → output name; a value with several names has the first name, and inputs keep their names."""
+    """Return uid → output name. A value with several names gets the first one; inputs keep their names."""
     input_uids = {node.uid for node in inputs.values()}
     return {
         node.uid: each for each, node in reversed([*outputs.items()]) if node.uid not in input_uids and node.operands
@@ -68,7 +68,7 @@ def _output_names(outputs: Mapping[str, Expr], inputs: Mapping[str, Expr]) -> di
 
 
 def parameters_of(roots: Sequence[Expr]) -> dict[str, Expr]:
-    """Return the parameters that expressions need, keyed by title."""
+    """Return the parameters that expressions need, keyed by unique names."""
     from explorer.core.ir.function import Parameter
 
     nodes = [node for node in reachable(roots) if isinstance(node.operation, Parameter)]

@@ -1,7 +1,6 @@
 """Conversion of expressions, layers and functions of tensors to a model.
 
-A function is recorded for the types of its inputs. If some lengths are unknown, it is recorded a second time with other
-lengths.
+A function is recorded for the types of its inputs, and again with other lengths if some lengths are unknown.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from explorer.formats.onnx.writing.node_writer import Counterparts
 from explorer.formats.onnx.writing.written_model import Model
 
 _LENGTHS = 3, 5
-"""values that the first unknown length has in the two recordings; further unknown lengths have larger values"""
+"""values of the first unknown length in the two recordings; further unknown lengths get larger values"""
 
 
 def model_of(name: str, what: Any, inputs: Mapping[str, Any] | None) -> tuple[Model, ModelProto]:
@@ -76,7 +75,7 @@ def _shape(each: Any) -> tuple[int | str, ...]:
 def _recorded(
     what: Callable[..., Any], inputs: Mapping[str, Any], lengths: Mapping[str, int]
 ) -> tuple[dict[str, Expr], dict[str, Expr]]:
-    """Return the inputs and outputs of a function after recording it with the given lengths."""
+    """Record a function with the given lengths; return its inputs and outputs."""
     operands = {}
     for name, each in inputs.items():
         shape = tuple([lengths[size] if isinstance(size, str) else size for size in _shape(each)])
@@ -86,7 +85,7 @@ def _recorded(
 
 
 def _outputs(what: Any) -> dict[str, Expr]:
-    """Return expressions keyed by their names in a file: keys of a dict, otherwise numbered outputs."""
+    """Return expressions keyed by output name: the keys of a dict, otherwise "output" with a number."""
     if isinstance(what, dict) and all(isinstance(name, str) and isinstance(node, Expr) for name, node in what.items()):
         return dict(what)
     leaves, _ = flatten(what)

@@ -1,4 +1,4 @@
-"""Files of a written model: one message, with large weights in a separate file next to it."""
+"""Files of a written model: one message, and a separate file if weights are large."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from explorer.core.files.atomic_write import Replacement, replacing
 from explorer.formats.onnx.writing.written_model import Model
 
 LARGEST = (1 << 31) - (1 << 24)
-"""maximum number of bytes of weights in the message, because protocol buffers are limited to 2 GB"""
+"""maximum size in bytes of weights in the message, because protocol buffers are limited to 2 GB"""
 _ALIGNMENT = 64
-"""alignment in bytes of offsets in the file of weights, so that it can be memory-mapped"""
+"""byte alignment of weights in a separate file, so that they can be memory-mapped"""
 
 
 def write_model(model: Model, model_proto: ModelProto, path: Path) -> None:
     """Replace the file ``path`` with a model.
 
-    If the weights take more than 2 GB, they are written to ``path`` + ``.data``.
+    Weights of more than 2 GB are written to ``path`` + ``.data``.
     """
     if model.nbytes <= LARGEST:
         for tensor in model_proto.graph.initializer:
@@ -35,7 +35,7 @@ def write_model(model: Model, model_proto: ModelProto, path: Path) -> None:
             weights.file.write(model.elements[tensor.name].reshape(-1).view("u1").data)
             weights.file.write(bytes(-weights.file.tell() % _ALIGNMENT))
         graph.file.write(model_proto.SerializeToString())
-        # both files are complete on disk before either is renamed
+        # complete both files on disk before renaming either
         weights.complete()
         graph.complete()
         weights.replace()

@@ -1,8 +1,7 @@
 """Conversion of a net of any dialect to a model.
 
-The net is built for the shapes of its inputs, and a second time with other lengths if some lengths are unknown. If a
-number differs between the two builds, it depends on an unknown length and is written as a computation from the shapes
-of the inputs. All other numbers are constants.
+A net with unknown input lengths is built twice with different lengths. A number that differs between the two builds
+depends on an unknown length, and is written as a computation from input shapes. All other numbers are constants.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _CHANGES: tuple[Callable[[int, int], int], ...] = (
     lambda size, index: size + 1 + index,
     lambda size, index: size * (2 + index),
 )
-"""(length in the example, index) → another length; longer lengths are tried first, then multiples"""
+"""(example length, index) → another length; sums are tried first, then multiples"""
 
 
 def model_of(net: Net) -> tuple[Model, ModelProto]:
@@ -56,7 +55,7 @@ def _unknown_lengths(net: Net) -> dict[tuple[str, int], str]:
 def _two_builds(
     net: Net, shapes: dict[str, Shape], unknown: dict[tuple[str, int], str]
 ) -> tuple[Build, Build, dict[tuple[int, int], str]]:
-    """Return two builds with different lengths, and a dict that maps the two values of a length to its name."""
+    """Return two builds with different lengths, and a dict that maps the two values of each length to its name."""
     names = list(dict.fromkeys(unknown.values()))
     last_error: ExplorerError | None = None
     for own, other in _candidates(net, shapes, unknown, names):
@@ -95,7 +94,7 @@ def _candidates(
 
 
 def _value_names(build: Build) -> dict[int, str]:
-    """Return uid → name for the values of a net; a value with several names has the first name."""
+    """Return uid → value name; a value with several names gets the first one."""
     return {
         value.uid: name
         for name, value in reversed([*build.values.items()])

@@ -1,7 +1,7 @@
 """Writers of convolution, pooling, resizing, activations, softmax and losses.
 
-Like ONNX, explorer has separate padding for each side of a window, but in another order. Gradients of layers are
-rejected with a reason, unless they are also forward layers, such as a transposed convolution.
+Padding in explorer and ONNX is separate for each side of a window, but differs in order. Layer gradients are rejected
+with a reason, unless they are also forward layers, such as transposed convolution.
 """
 
 from __future__ import annotations
@@ -41,10 +41,7 @@ def convolution(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 @writes("conv2d_image_gradient")
 def transposed_convolution(graph: GraphWriter, node: Any, *names: str) -> Any:
-    """Write the adjoint of a convolution as a transposed convolution.
-
-    output_padding adds the pixels that strides skip.
-    """
+    """Write the adjoint of a convolution; output_padding adds the pixels that strides skip."""
     operation = node.operation
     size, padding = node.operands[1].shape[2:], operation.padding
     extra, others = (
@@ -122,7 +119,7 @@ def _mean_weights(length: int, windows: int) -> Any:
 
 @writes("resample")
 def resample(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write one axis resized: the nearest elements, or a product with interpolation weights."""
+    """Write the resizing of one axis: as nearest elements, or as a product with interpolation weights."""
     operation, operand = node.operation, node.operands[0]
     axis, length = operation.axis, operand.shape[operation.axis]
     if (
@@ -168,7 +165,7 @@ def hard(graph: GraphWriter, node: Any, x: str) -> Any:
     """Write x / 6 + 1/2 limited to [0, 1], or x times this value."""
     (x,) = graph.operands(node, [x])
     if node.dtype == np.float64:
-        # in the operators, 1/6 is a single-precision attribute
+        # the operators store 1/6 as a single-precision attribute
         sixth, half, zero, one = (graph.constant(value, node.dtype) for value in (1 / 6, 0.5, 0, 1))
         result = graph.node("Clip", graph.node("Add", graph.node("Mul", x, sixth), half), zero, one)
         return graph.node("Mul", x, result) if node.operation.name == "hardswish" else result
@@ -195,7 +192,7 @@ def gelu(graph: GraphWriter, node: Any, x: str) -> Any:
 
 @writes("softmax", "log_softmax")
 def softmax(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write softmax or its logarithm over axes; several axes are flattened to one axis."""
+    """Write softmax or its logarithm; several axes are flattened to one."""
     (x,) = graph.operands(node, [x])
     type = "Softmax" if node.operation.name == "softmax" else "LogSoftmax"
     axes = list(node.operation.axes)
@@ -220,7 +217,7 @@ def softmax_gradient(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 @writes("logsumexp")
 def logsumexp(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write log(scale · Σ eˣ) over axes, with the largest element subtracted first."""
+    """Write log(scale · Σ eˣ) over axes, subtracting the largest element first."""
     (x,) = graph.operands(node, [x])
     axes, keepdims = graph.constant(list(node.operation.axes)), int(node.operation.keepdims)
     largest = graph.node("ReduceMax", x, axes, keepdims=1)

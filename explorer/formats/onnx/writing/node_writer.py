@@ -1,9 +1,9 @@
 """Conversion of a graph of expressions to nodes, with a writer function for each operation.
 
-``writes`` declares the writer of an operation. The writer is called with the graph, the expression and the names of its
-operands' values, and returns the name of its result. Calls are written inline. A net whose inputs have unknown lengths
-is built twice, with different lengths. If a number differs between an expression and its counterpart in the other
-build, it depends on these lengths.
+``writes`` declares the writer of an operation. It is called with the graph, the expression and the names of its
+operands, and returns the name of its result. Calls are written inline. A net with unknown input lengths is built twice
+with different lengths. A number that differs between an expression and its counterpart in the other build depends on
+these lengths.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from explorer.net.definition.definition import BlobType
 from explorer.net.definition.operator_definition import STRING
 
 Names: TypeAlias = "str | tuple[str, ...]"
-"""the name of one result, or the names of several results"""
+"""name of one result, or names of several results"""
 Writer: TypeAlias = "Callable[..., Names]"
 """(graph, expression, names of the operands' values…) → names of the results"""
 WRITERS: dict[str, Writer] = {}
@@ -57,11 +57,11 @@ class Counterparts:
 
     def __init__(self, lengths: Mapping[tuple[int, int], str] | None = None) -> None:
         self.lengths = dict(lengths or {})
-        """pair of values of an unknown length in the two builds → name of the length"""
+        """values of an unknown length in the two builds → its name"""
         self.by_uid: dict[int, Expr] = {}
 
     def pair(self, first: Sequence[Expr], second: Sequence[Expr]) -> None:
-        """Record pairs of corresponding expressions, and of all their operands."""
+        """Record pairs of corresponding expressions and of all their operands."""
         pending = list(zip(first, second, strict=True))
         while pending:
             node, counterpart = pending.pop()
@@ -78,9 +78,9 @@ class Counterparts:
             pending += zip(node.operands, counterpart.operands, strict=True)
 
     def shape(self, node: Expr) -> tuple[int | str | None, ...]:
-        """Return an expression's shape, with the names of unknown lengths.
+        """Return the shape of an expression, with the names of unknown lengths.
 
-        A length that is computed from unknown lengths is None.
+        A length computed from unknown lengths is None.
         """
         counterpart = self.by_uid.get(node.uid, node)
         pairs = zip(node.shape, counterpart.shape, strict=True)
@@ -98,13 +98,13 @@ class GraphWriter:
         self.values: dict[int, Names] = {}
         """uid of a written expression → names of its values"""
         self.sources: dict[str, tuple[str, int]] = {}
-        """name of an unknown length → an input that has this length, and the axis"""
+        """name of an unknown length → (input, axis) with this length"""
         self._at: Expr | None = None
 
     # -- for writers -----------------------------------------------------------------------------------------------
 
     def node(self, type: str, *inputs: str, outputs: int = 1, wanted: str = "", **attributes: Any) -> Any:
-        """Add a node, and return the name of its result, or the names of several results."""
+        """Add a node; return the name of its result, or the names of several results."""
         path = _path(self._at) if self._at is not None else ()
         base = wanted or "/".join((*path, type.rpartition(".")[2].lower()))
         names = [self.model.unused_name(base if outputs == 1 else f"{base}:{index}") for index in range(outputs)]
@@ -115,24 +115,24 @@ class GraphWriter:
         return names[0] if outputs == 1 else tuple(names)
 
     def constant(self, value: Any, dtype: Any = None, wanted: str = "") -> str:
-        """Store a constant, and return its name; the default dtype is int64."""
+        """Store a constant, by default as int64, and return its name."""
         array = np.asarray(value, np.int64 if dtype is None else dtype)
         return self.model.store(wanted or f"constant {array.dtype.name}", array, dtype_name(array.dtype))
 
     def cast(self, name: str, source: Any, target: Any) -> str:
-        """Write a conversion of the value ``name`` to the dtype ``target``, and return the result's name."""
+        """Cast the value ``name`` to the dtype ``target`` and return the name of the result."""
         if np.dtype(source) == np.dtype(target):
             return name
         result: str = self.node("Cast", name, to=code_of(np.dtype(target).name))
         return result
 
     def operands(self, node: Expr, names: Sequence[str], dtype: Any = None) -> list[str]:
-        """Return the names of an expression's operands, converted to ``dtype``, by default the expression's dtype."""
+        """Return the names of an expression's operands after casting them to ``dtype``, by default its own dtype."""
         wanted = node.dtype if dtype is None else dtype
         return [self.cast(name, each.dtype, wanted) for name, each in zip(names, node.operands, strict=True)]
 
     def shape(self, node: Expr, shape: Sequence[int], other_shape: Sequence[int] | None) -> str:
-        """Return the name of a shape; unknown lengths are read from the inputs' shapes."""
+        """Return the name of a shape tensor; unknown lengths are computed from the inputs' shapes."""
         if other_shape is None or tuple(shape) == tuple(other_shape):
             return self.constant(list(shape))
         parts = []
@@ -149,7 +149,7 @@ class GraphWriter:
         return result
 
     def counterpart(self, node: Expr) -> Any:
-        """Return the corresponding expression in the other build, or the same expression if lengths are known."""
+        """Return the same expression in the other build, or ``node`` itself if all lengths are known."""
         return self.counterparts.by_uid.get(node.uid, node)
 
     def dependency_error(self, node: Expr, what: str) -> Exception:
@@ -203,7 +203,7 @@ class GraphWriter:
             self._at = before
 
     def _renamed(self, name: str, wanted: str) -> str:
-        """Rename the last result to its preferred name, unless the name is in use."""
+        """Rename the last result to ``wanted`` unless that name is in use; return its name."""
         if wanted in self.model.taken or not self.nodes or list(self.nodes[-1].output) != [name]:
             return name
         self.model.taken.discard(name)
@@ -226,7 +226,7 @@ class GraphWriter:
     def graph(
         self, name: str, body: Body, counterpart: Body, captured: Sequence[Any], *, count: int
     ) -> tuple[GraphWriter, list[str]]:
-        """Write a body as an inner graph; only its first ``count`` parameters are inputs, the rest are outer values."""
+        """Write a body as an inner graph; its first ``count`` parameters are inputs, the rest are outer values."""
         if counterpart is not body:
             self.counterparts.pair(body.outputs, counterpart.outputs)
         inner = GraphWriter(self.model, self.counterparts)
@@ -248,7 +248,7 @@ class GraphWriter:
         )
 
     def own_outputs(self, names: Sequence[str]) -> list[str]:
-        """Return output names of this graph; outer values, inputs and duplicates are copied by Identity nodes."""
+        """Return output names for this graph; Identity nodes copy outer values, inputs and duplicates."""
         produced = {name for node in self.nodes for name in node.output}
         own: list[str] = []
         for name in names:

@@ -1,7 +1,7 @@
 """The model being written: nodes, stored tensors, names, and the required opset.
 
-Two writers use it: the writer of definitions, whose operators are already ONNX's, and the writer of expressions. Stored
-tensors belong to the outermost graph, and every inner graph reads them from there by name.
+The writers of definitions and of expressions use it. Stored tensors belong to the outermost graph; inner graphs read
+them by name.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from explorer.net.definition.definition import BlobType
 from explorer.net.definition.operator_definition import memory_dtype
 
 OPSET = 21
-"""default opset of written files, supported by onnxruntime since 1.20; operators may require a newer opset"""
+"""default opset of written files, supported since onnxruntime 1.20; operators may require a newer one"""
 _SMALL = 1024
-"""maximum number of bytes of a tensor that shapes may depend on"""
+"""maximum size in bytes of a tensor that shapes may depend on"""
 TEXT = TensorProto.STRING
 _CODES = {"bfloat16": TensorProto.BFLOAT16}
 
@@ -48,7 +48,7 @@ class Model:
         self.tensors: dict[str, TensorProto] = {}
         """name → stored tensor without its elements"""
         self.elements: dict[str, NDArray[Any]] = {}
-        """name → elements of the stored tensor in the file's format"""
+        """name → elements of the stored tensor, encoded for the file"""
         self._domains: dict[str, int] = {"": OPSET}
         self._node_names: set[str] = set()
 
@@ -57,7 +57,7 @@ class Model:
         return _unused_name(wanted, self.taken)
 
     def store(self, wanted: str, array: NDArray[Any], dtype: str) -> str:
-        """Store a tensor, and return its name; an equal tensor with the same wanted name is reused."""
+        """Store a tensor and return its name; an equal tensor stored under the same wanted name is reused."""
         if is_text(array.dtype):
             name = self.unused_name(wanted)
             data = [string.encode() for string in array.flat]
@@ -76,7 +76,7 @@ class Model:
     def node(
         self, type: str, inputs: Sequence[str], outputs: Sequence[str], name: str, attributes: Sequence[AttributeProto]
     ) -> NodeProto:
-        """Return a node of a type (``domain.Type`` outside the standard domain), and record the required opset."""
+        """Return a node of type ``Type``, or ``domain.Type`` outside the standard domain; record the required opset."""
         domain, _, op_type = type.rpartition(".")
         node = NodeProto(
             op_type=op_type, domain=domain, name=_unused_name(name, self._node_names), input=inputs, output=outputs
@@ -114,13 +114,13 @@ class Model:
         return True
 
     def fill(self, tensor: TensorProto) -> None:
-        """Copy the elements of a stored tensor into its message; strings are already there."""
+        """Copy the elements of a stored tensor into its message, which already contains strings."""
         if tensor.data_type != TEXT:
             tensor.raw_data = self.elements[tensor.name].tobytes()
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes of all stored numeric tensors."""
+        """Total size in bytes of the stored numeric tensors."""
         return sum(array.nbytes for array in self.elements.values())
 
 
@@ -146,7 +146,7 @@ def code_of(dtype: str) -> int:
 
 
 def schema_of(type: str, opset: int | None = None) -> defs.OpSchema | None:
-    """Return a type's schema in ``opset``, by default the newest opset; None if the standard has no schema."""
+    """Return the schema of a type in ``opset``, by default the newest; None if the standard has none."""
     domain, _, name = type.rpartition(".")
     try:
         return defs.get_schema(name, domain) if opset is None else defs.get_schema(name, opset, domain)
@@ -160,7 +160,7 @@ def _opset_of(node: NodeProto) -> int:
     if newest is None:
         return 1 if node.domain else OPSET
     if node.domain:
-        # if a type is deprecated in the newest version, it needs the opset before
+        # a type that is deprecated in the newest version needs the version before
         return newest.since_version - newest.deprecated
     schema = schema_of(node.op_type, OPSET)
     used = {attribute.name for attribute in node.attribute}
@@ -170,13 +170,13 @@ def _opset_of(node: NodeProto) -> int:
 
 
 def record_boxes(node: NodeProto, boxes: Sequence[str] | None) -> None:
-    """Record a node's boxes as torch's exporter records modules."""
+    """Record the boxes of a node as torch's exporter records modules."""
     if boxes and not any("." in box for box in boxes):
         node.metadata_props.add(key=SCOPES, value=repr(["", ".".join(boxes), node.name]))
 
 
 def value_info(name: str, type_: BlobType) -> ValueInfoProto:
-    """Return the declaration of a value, without a type if the dtype is unknown."""
+    """Return the declaration of a value; it has no type if the dtype is unknown."""
     if type_.dtype is None:
         return ValueInfoProto(name=name)
     proto = helper.make_tensor_type_proto(code_of(type_.dtype), type_.shape)

@@ -1,7 +1,7 @@
-"""Rare operators, which the onnx package's reference evaluator computes. The graph marks them as delegated.
+"""Rare operators, delegated to the onnx package's reference evaluator.
 
-A delegated operator has no gradient and no batching rule, and is not fused: it is a separate kernel. The rules of the
-standard infer the types of its results. If a shape depends on values, the operator runs while the net is built.
+A delegated operator has no gradient and no batching rule, and is not fused. The standard's type inference determines
+the types of its results. If a shape depends on values, the operator runs while the net is built.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class Delegated(Operation):
     arguments: tuple[tuple[str, Plain], ...]
     """(name, value) pairs of the file's attributes"""
     is_given: tuple[bool, ...]
-    """one boolean for each input of the operator type: False for an omitted input, which has no operand"""
+    """whether each input of the operator type is present; an omitted input has no operand"""
     results: tuple[TensorType, ...]
     """types of the outputs, inferred by the standard's rules"""
     takes_tuples = True
-    nondifferentiable = "the reference evaluator of the onnx package computes values, and no gradients"
+    nondifferentiable = "the reference evaluator of the onnx package computes values but no gradients"
     refuses_gradient = True
     unbatchable = "the reference evaluator of the onnx package has no batching rules"
 
@@ -87,7 +87,7 @@ class Delegated(Operation):
         return tuple([array.astype(np.str_) if array.dtype == object else array for array in arrays])
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return one operation for each element read or written, because the evaluator's cost is unknown."""
+        """Return one operation per element read or written, because the evaluator's cost is unknown."""
         return sum(part.size for part in (*self.results, *types))
 
     @property
@@ -109,7 +109,7 @@ class Delegated(Operation):
 
 
 def _widened(array: Array, expected: TensorType) -> Array:
-    """Return an array of strings with the string length of ``expected``; return any other array unchanged."""
+    """Widen an array of strings to the string length of ``expected``; return any other array unchanged."""
     fits = is_text(array.dtype) and is_text(expected.dtype) and array.dtype.itemsize <= expected.dtype.itemsize
     return array.astype(expected.dtype) if fits else array
 
@@ -181,7 +181,7 @@ def _attribute(op: OperatorContext, form: defs.OpSchema.Attribute) -> Plain:
 def _inferred(
     op: OperatorContext, operation: Delegated, schema: defs.OpSchema, values: list[Expr]
 ) -> tuple[TensorType, ...]:
-    """Return the result types that the standard infers; if a length depends on values, run the operator.
+    """Infer the result types; run the operator if a length depends on values.
 
     Raise UnknownShapeError if these values are not known.
     """

@@ -1,4 +1,4 @@
-"""Names of the inputs and outputs of ONNX operators from their schemas."""
+"""Names of ONNX operators' inputs and outputs, from their schemas."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def domain_of(domain: str) -> str:
 
 
 def input_names(domain: str, name: str, count: int) -> tuple[str, ...]:
-    """Return the names of a node's inputs in order: ``X``, ``W``; items of a list are ``inputs.0``, ``inputs.1``.
+    """Return the names of a node's inputs: ``X``, ``W``; items of a variadic input are ``inputs.0``, ``inputs.1``.
 
-    The names are from the newest opset, so that an attribute that became an input keeps its name.
+    The names come from the newest opset, so that an attribute that became an input keeps its name.
     """
     return _names(domain, name, count, "input")
 
 
 def output_names(domain: str, name: str, count: int) -> tuple[str, ...]:
-    """Return the names of a node's outputs in order."""
+    """Return the names of a node's outputs."""
     return _names(domain, name, count, "output")
 
 

@@ -1,8 +1,4 @@
-"""Names of the first input of ONNX operators, and dtype codes.
-
-An attribute of one opset may be an input in the next opset (axes of Squeeze, pads of Pad, sizes of Split). Here, both
-have the same name. An input may be a weight, a constant, or computed.
-"""
+"""The first input of ONNX operators under its various names, and dtype codes."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ _DTYPES = {
 }  # fmt: skip
 """ONNX's dtype codes (TensorProto.DataType) → dtypes that explorer computes with"""
 TEXT, BFLOAT16, FLOAT8_E8M0 = 8, 16, 24
-"""codes of strings, of bfloat16 (stored as float32), and of powers of two as scales of blocks"""
+"""codes of strings, of bfloat16 (stored as float32), and of powers of two used as block scales"""
 _NARROW = {
     17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4", 22: "int4",
     23: "float4_e2m1fn", FLOAT8_E8M0: "float8_e8m0fnu", 25: "uint2", 26: "int2",
@@ -34,10 +30,9 @@ _NARROW = {
 
 
 def dtype_by(code: int, name: str, *, narrow: bool = False) -> np.dtype[Any]:
-    """Return the dtype with the code ``code``.
+    """Return the dtype with an ONNX code; raise OperandError if explorer does not compute with it.
 
-    If explorer does not compute with the dtype, raise OperandError, in which ``name`` names the dtype's attribute.
-    ``narrow`` also allows dtypes whose elements are only stored.
+    ``name`` is the attribute that the error names. ``narrow`` also allows dtypes that are only stored.
     """
     if narrow and code in _NARROW:
         return memory_dtype(_NARROW[code])
@@ -45,6 +40,6 @@ def dtype_by(code: int, name: str, *, narrow: bool = False) -> np.dtype[Any]:
         raise OperandError(
             f"{name}={code}",
             rule="elements must be booleans, integers, or real or complex numbers of 8 bits or more; "
-            "bfloat16, strings and narrower numbers are not computed with",
+            "explorer does not compute with bfloat16, strings and narrower numbers",
         )
     return np.dtype(_DTYPES[code])

@@ -1,8 +1,4 @@
-"""Supported opsets, and remedies for files with other opsets.
-
-If the opset of a file gives an operator type an unsupported meaning, the name of the type includes the opset: ``Pad
-(opset 1)``, ``Relu (no opset)``.
-"""
+"""Supported opsets, and remedies for operator types of other opsets, such as ``Pad (opset 1)``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``stash_type`` of normalizations: the dtype in which they compute, and in which they return statistics."""
+"""``stash_type`` of normalizations: the dtype of their computation and of the statistics they return."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def in_stash_dtype(x: Expr, stash_type: int) -> Expr:
 
 
 def stashed(statistic: Expr, stash_type: int) -> Expr:
-    """Return a statistic in the dtype with the code ``stash_type``; bfloat16 is rounded, and stored as float32."""
+    """Cast a statistic to the dtype with the code ``stash_type``; bfloat16 is rounded, but stored as float32."""
     if stash_type == BFLOAT16:
         statistic = cast(statistic, np.dtype(ml_dtypes.bfloat16))
     return cast(statistic, _memory_dtype(stash_type))

@@ -1,8 +1,8 @@
 """The table of ONNX operator types, with constant folding while a net is built.
 
-Exporters write shape computations node by node. If every operand of an operator is a small constant, the result is
-computed immediately and is also a constant. A chain of shape arithmetic thus becomes a number, and a subsequent Reshape
-has known lengths. Folding cannot be a pass of the plan, because types must be known while the graph is recorded.
+An operator is computed immediately if all of its operands are small constants. Shape arithmetic thus becomes a
+constant, and a subsequent Reshape has known lengths. Folding cannot be a pass of the plan, because types must be known
+while the graph is recorded.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ TABLE = OperatorTable("onnx", remedy=remedy_of, input_names=_input_names, famili
 
 
 def operator(*types: str, ignored: Ignored = ()) -> Callable[[_Function], _Function]:
-    """Return a decorator for the function of operator types; small values that depend on no input are folded.
+    """Return a decorator that registers a function for operator types and folds small constants.
 
-    The function must have a parameter for each input and attribute of the operator, except for ``ignored`` inputs and
-    attributes, which do not affect values.
+    The function must have a parameter for each input and attribute, except for ``ignored`` ones, which do not affect
+    values.
     """
     return TABLE.register(*types, ignored=ignored, fold=True)

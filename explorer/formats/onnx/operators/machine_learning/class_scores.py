@@ -25,7 +25,7 @@ from explorer.ops.reduction.reduce import sum as total
 Transform = Literal["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"]
 """transforms of scores, in the order of their codes in TreeEnsemble"""
 Labels = Annotated[Ints | tuple[str, ...], Names("classlabels_ints", "classlabels_int64s", "classlabels_strings")]
-"""class labels, stored in either of these attributes"""
+"""class labels, stored in one of these attributes"""
 _ERF = 0.147
 """constant of Winitzki's approximation of the error function in ONNX Runtime"""
 _ZERO = 1e-7
@@ -46,7 +46,7 @@ def transformed(scores: Expr, transform: str) -> Expr:
 
 
 def _probit(p: Expr) -> Expr:
-    """Return the quantile of the normal distribution, √2 · erf⁻¹(2 p − 1), with Winitzki's approximation."""
+    """Return the quantile of the normal distribution, √2 · erf⁻¹(2 p − 1), using Winitzki's approximation."""
     x = p * 2 - 1
     logarithm = log((1 - x) * (1 + x))
     half = 2 / (pi * _ERF) + logarithm * 0.5
@@ -55,7 +55,7 @@ def _probit(p: Expr) -> Expr:
 
 
 def _softmax_of_nonzeros(scores: Expr) -> Expr:
-    """Return the softmax of the nonzero scores; zero scores stay zero, and rows of zeros become 0.5."""
+    """Return the softmax of the nonzero scores; zeros stay zero, and rows of zeros become 0.5."""
     top = largest(scores, -1, keepdims=True)
     powers = where(absolute(scores) > _ZERO, exp(scores - top), scores * exp(-top))
     norm = total(powers, -1, keepdims=True)
@@ -70,7 +70,7 @@ def labels(values: Ints | tuple[str, ...]) -> Array:
 
 
 def int64s(name: str, numbers: Sequence[int]) -> Array:
-    """Return integers as an array; raise OperandError if an integer has more than 64 bits."""
+    """Return integers as an array; raise OperandError if one has more than 64 bits."""
     try:
         return np.array(numbers, np.int64)
     except OverflowError as error:

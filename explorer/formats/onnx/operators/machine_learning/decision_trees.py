@@ -1,8 +1,8 @@
-"""Evaluation of ensembles of decision trees: each row reaches a leaf in every tree, and their weights are aggregated.
+"""Evaluation of decision tree ensembles: each row reaches a leaf in every tree, and the leaves' weights are aggregated.
 
-All trees share one table of nodes. A node compares a feature with a limit, either with ≤ or with =. Other comparisons
-are converted to these two by exchanging branches (tree_ensembles.py). Both branches of a leaf lead to the leaf itself.
-All rows therefore descend together, one level at a time, with NumPy gathers instead of a loop over rows.
+All trees share one table of nodes, which compare a feature with a limit by ≤ or =; tree_ensembles.py converts other
+comparisons to these two by exchanging branches. Both branches of a leaf lead to the leaf itself, so all rows descend
+together, one level at a time, with NumPy gathers instead of a loop over rows.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from explorer.core.ir.operation_examples import Example, integers, real
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 
 EQUAL, NAN_GOES_TRUE = 1, 2
-"""bits of a node's flags; EQUAL: the node tests equality; NAN_GOES_TRUE: NaN takes the true branch"""
+"""bits of a node's flags: the node tests equality; NaN takes the true branch"""
 _BLOCK = 1 << 14
-"""number of rows × trees processed together, so that their table entries stay in the cache"""
+"""number of (row, tree) pairs processed together, so that their table entries stay in the cache"""
 _REMOVAL_INTERVAL = 4
 """number of levels after which rows that have reached a leaf are removed"""
 COMBINE: dict[str, tuple[np.ufunc, float]] = {
@@ -28,8 +28,8 @@ COMBINE: dict[str, tuple[np.ufunc, float]] = {
 class DecisionTrees(Operation):
     """Aggregated weights of the leaves that rows reach in all trees: (n, features) → (n, targets).
 
-    The other operands are tables. For each node they contain its feature, limit, two branches (true, false), flags and
-    weights. For each tree they contain its root and the target of its first weight column.
+    The other operands are tables: for each node, its feature, limit, branches (true, false), flags and weights; for
+    each tree, its root and the target of its first weight column.
     """
 
     targets: int
@@ -38,9 +38,9 @@ class DecisionTrees(Operation):
     combine: str = "SUM"
     """aggregation of the trees' weights: SUM, MIN or MAX"""
     portable = False
-    nondifferentiable = "a decision is a step: its derivative is zero, or none"
+    nondifferentiable = "a decision is a step function, whose derivative is zero or undefined"
     refuses_gradient = True
-    unbatchable = "rows are a batch already: give it all rows at once"
+    unbatchable = "rows are already a batch: pass all rows at once"
     examples = (
         Example(
             real(5, 3), integers(7, high=3), real(7), integers(7, 2, high=7), integers(7, high=4), real(7, 2),
@@ -76,7 +76,7 @@ class DecisionTrees(Operation):
         return TensorType((x.shape[0], self.targets), weights.dtype)
 
     def kernel(self, out: Array, x: Array, *tables: Array) -> Array:
-        """Process blocks of rows and trees, and aggregate weights in the order of the trees."""
+        """Process blocks of rows and trees, aggregating weights in the order of the trees."""
         features, limits, branches, flags, weights, roots, columns = tables
         ufunc, start = COMBINE[self.combine]
         out[...] = start
@@ -96,12 +96,12 @@ class DecisionTrees(Operation):
         return out
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return one comparison for each row, tree and level."""
+        """Return one comparison per row, tree and level."""
         return types[0].shape[0] * types[6].size * self.depth
 
 
 class _Traversal:
-    """Traversal of trees by rows, one level at a time."""
+    """Descent of rows through trees, one level at a time."""
 
     def __init__(self, x: Array, features: Array, limits: Array, branches: Array, flags: Array) -> None:
         self.x, self.width = np.ascontiguousarray(x).reshape(-1), x.shape[1]
@@ -111,14 +111,14 @@ class _Traversal:
         self.nan_is_true = nan_is_true.astype(bool) if np.any(nan_is_true) and np.isnan(x).any() else None
 
     def leaves(self, first: int, count: int, roots: Array, depth: int) -> Array:
-        """Return the node indices of the leaves that the rows from index ``first`` on reach: (trees, rows)."""
+        """Return the indices of the leaves that the ``count`` rows from ``first`` on reach: (trees, rows)."""
         nodes = np.repeat(roots.astype(np.intp), count)
         starts = np.tile(np.arange(first, first + count) * self.width, len(roots))
         return self._descend(nodes, starts, depth).reshape(len(roots), count)
 
     def _descend(self, nodes: Array, starts: Array, depth: int) -> Array:
         for level in range(depth):
-            # Trees may be deep only for few rows, so rows that have reached a leaf are removed from time to time.
+            # A tree may be deep only for few rows, so rows that have reached a leaf are removed periodically.
             if level % _REMOVAL_INTERVAL == _REMOVAL_INTERVAL - 1:
                 (inner,) = np.nonzero(self.branches.take(nodes * 2) != nodes)
                 if len(inner) * 2 < len(nodes):

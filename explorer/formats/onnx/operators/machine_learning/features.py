@@ -1,8 +1,4 @@
-"""Preprocessing of features: scaling, normalisation, imputation, thresholds, selection and concatenation.
-
-These operators belong to ai.onnx.ml, the domain of classical machine learning. In converted pipelines, they come before
-the model.
-"""
+"""Preprocessing of features: scaling, normalisation, imputation, thresholds, selection and concatenation."""
 
 from __future__ import annotations
 
@@ -26,19 +22,19 @@ from explorer.ops.reduction.reduce import max as largest
 from explorer.ops.reduction.reduce import sum as total
 
 Vocabulary = Annotated[Ints | tuple[str, ...], Names("string_vocabulary", "int64_vocabulary")]
-"""keys of a dictionary, stored in either of these attributes"""
+"""keys of a dictionary, stored in one of these attributes"""
 _FLOAT32 = np.dtype(np.float32)
 
 
 @operator("ai.onnx.ml.Scaler")
 def scaler(X: Expr, *, offset: Known[Array], scale: Known[Array]) -> Expr:
-    """Return (x − ``offset``) · ``scale``; each has one number for all features, or one for each feature."""
+    """Return (x − ``offset``) · ``scale``; each has one number, or one per feature."""
     x = cast(X, _FLOAT32)
     return (x - _per_feature("offset", offset, x)) * _per_feature("scale", scale, x)
 
 
 def _per_feature(name: str, values: Array, x: Expr) -> Expr:
-    """Return an attribute in the dtype of ``x``; it has one number for all features, or one for each feature."""
+    """Return an attribute in the dtype of ``x``, after checking that it has one number, or one per feature."""
     if values.size not in (1, x.shape[-1] if x.ndim else 1):
         raise OperandError(
             f"{name} has {values.size} numbers for {x.type}", rule=f"{name} must have one number, or one per feature"
@@ -72,7 +68,7 @@ def array_feature_extractor(X: Expr, Y: Expr) -> Expr:
 
 @operator("ai.onnx.ml.Binarizer")
 def binarizer(X: Expr, *, threshold: float = 0.0) -> Expr:
-    """Return 1 for elements above ``threshold``, and 0 for all other elements."""
+    """Return 1 for elements above ``threshold``, and 0 otherwise."""
     _check_numbers(X)
     return cast(X > np.asarray(threshold, X.dtype), X.dtype)
 
@@ -91,7 +87,7 @@ def imputer(
     replaced_value_float: float = 0.0,
     replaced_value_int64: int = 0,
 ) -> Expr:
-    """Replace a number or NaN with one value for all features, or one value for each feature."""
+    """Replace a number or NaN with one value, or with one value per feature."""
     _check_numbers(X)
     imputed, unused, replaced = imputed_value_floats, imputed_value_int64s, replaced_value_float
     if X.dtype.kind in "iu":
@@ -114,7 +110,7 @@ def feature_vectorizer(*X: Expr, inputdimensions: Unused) -> Expr:
 
 @operator("ai.onnx.ml.DictVectorizer")
 def dict_vectorizer(X: Expr, *, vocabulary: Vocabulary) -> Expr:
-    """Return the values of a dictionary, given as an array, as a row in the order of ``vocabulary``."""
+    """Return the values of a dictionary (given as an array) as a row, in the order of ``vocabulary``."""
     count = len(vocabulary)
     if len({*vocabulary}) != count or X.shape != (count,) or X.dtype.kind not in "iufU":
         raise OperandError(
@@ -126,7 +122,7 @@ def dict_vectorizer(X: Expr, *, vocabulary: Vocabulary) -> Expr:
 
 @operator("ai.onnx.ml.ZipMap")
 def zip_map(X: Expr, *, classlabels: Labels) -> Expr:
-    """Return the scores unchanged, with one column per label; the ONNX standard returns one map per row instead."""
+    """Return the scores unchanged, one column per label; the standard would return one map per row."""
     count = len(labels(classlabels))
     if X.ndim == 0 or X.shape[-1] != count:
         raise OperandError(f"{count} labels for {X.type}", rule="each column must have a label")

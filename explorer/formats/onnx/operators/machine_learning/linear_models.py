@@ -27,7 +27,7 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 def _products(x: Expr, coefficients: Array, intercepts: Array | None, count: int) -> Expr:
-    """Return x · coefficientsᵀ + intercepts, with a column for each row of coefficients."""
+    """Return x · coefficientsᵀ + intercepts, with one column per row of coefficients."""
     if count < 1 or coefficients.size % count:
         raise OperandError(
             f"{coefficients.size} coefficients for {count} targets",
@@ -52,7 +52,7 @@ def linear_regressor(
     targets: int = 1,
     post_transform: Transform = "NONE",
 ) -> Expr:
-    """Return x · coefficientsᵀ + intercepts, one column for each target."""
+    """Return x · coefficientsᵀ + intercepts, with one column per target."""
     return transformed(_products(cast(X, _FLOAT32), coefficients, intercepts, targets), post_transform)
 
 
@@ -68,8 +68,8 @@ def linear_classifier(
 ) -> tuple[Expr, Expr]:
     """Return the label of the largest score, and the transformed scores x · coefficientsᵀ + intercepts.
 
-    If there are two classes and a single row of coefficients, this row gives the score of the second class. The second
-    class is chosen if its score is above zero.
+    For two classes, a single row of coefficients gives the score of the second class, which is chosen if it is above
+    zero.
     """
     x, names = cast(rows(X), _FLOAT32), labels(classlabels)
     count = coefficients.size // x.shape[1] if x.shape[1] else 0

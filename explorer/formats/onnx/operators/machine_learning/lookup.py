@@ -1,6 +1,6 @@
 """Encoders of labels and categories, which look up numbers and strings in a table of keys.
 
-Keys and values are operands, not attributes: tables may be long, and attributes are part of the key of cached plans.
+Keys and values are operands, because tables may be long and attributes are part of the cache keys of plans.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _UNKNOWN_STRING, _UNKNOWN_NUMBER = "_Unused", -1
 
 
 class Lookup(Operation):
-    """Index of each element among sorted keys. An element without a key gets the number of keys."""
+    """Index of each element among sorted keys; the number of keys for an element without a key."""
 
     is_complete: bool = False
-    """whether an element without a key raises ValueError in the run"""
+    """whether running raises ValueError for an element without a key"""
     takes_text = True
     portable = False
     nondifferentiable = "positions are integers: they have no derivative"
@@ -61,7 +61,7 @@ class Lookup(Operation):
         return out
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return the comparisons of a binary search."""
+        """Return the number of comparisons of a binary search."""
         return types[0].size * int(types[1].size).bit_length()
 
 
@@ -92,8 +92,8 @@ def _encoded(x: Expr, keys: Array, values: Array, default: Array) -> Expr:
             f"{counted_text(len(keys), 'key')} and {counted_text(len(values), 'value')}",
             rule="each key must have a value",
         )
-    order, positions = np.unique(keys, return_index=True)  # the first of equal keys is used
-    table = np.concatenate([values[positions], default])  # strings get the size of the longest string
+    order, positions = np.unique(keys, return_index=True)  # the first of several equal keys is used
+    table = np.concatenate([values[positions], default])  # strings get the length of the longest string
     return label_of(table, Lookup()(x, constant(order)))
 
 
@@ -109,7 +109,7 @@ def label_encoder(
     default_string: str = _UNKNOWN_STRING,
     classes_strings: tuple[str, ...] = (),
 ) -> Expr:
-    """Return the value of each element's key; opset 1 maps strings to their list positions, or the reverse."""
+    """Return the value of each element; in opset 1, strings are mapped to their list positions or the reverse."""
     if classes_strings:
         positions = np.arange(len(classes_strings))
         return _mapped(X, positions, np.array(classes_strings), default_int64, default_string)
@@ -148,7 +148,7 @@ def one_hot_encoder(
 ) -> Expr:
     """Return 1 at the index of each element's category, and 0 elsewhere.
 
-    If ``zeros`` is set, an unknown element gives zeros. Otherwise it raises an error.
+    An unknown element gives zeros if ``zeros`` is set, and otherwise raises an error.
     """
     categories = labels(cats)
     x = X if is_text(X.dtype) else cast(X, np.dtype(np.int64))

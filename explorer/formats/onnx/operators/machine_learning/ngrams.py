@@ -1,7 +1,7 @@
 """TfIdfVectorizer, which counts the n-grams of a vocabulary in rows of strings or numbers.
 
-A vocabulary may be long, so it is stored as a tree of sorted pairs. A binary search advances all rows together, token
-by token. A run therefore creates no strings or tuples.
+The vocabulary, which may be long, is stored as a tree of sorted pairs. Binary searches advance all rows together, token
+by token, so that a run creates no strings or tuples.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from explorer.net.operators.signature import Ints, Known, Names
 from explorer.ops.base import cast
 
 _LENGTH_LIMIT = 256
-"""limit for the number of tokens of an n-gram, which must be smaller"""
+"""exclusive upper limit of the number of tokens of an n-gram"""
 _NONE = np.int64(-1)
-"""index that marks an n-gram that is not a prefix in the vocabulary"""
+"""index of an n-gram that is not in the vocabulary, even as a prefix"""
 
 
 class NgramCounts(Operation):
     """Counts of n-grams in rows of token indices: (n, tokens) or (tokens,) → (n, columns) or (columns,).
 
-    The vocabulary is a tree, in which an n-gram is a pair of a shorter n-gram and a token. The tables contain, for each
-    length, the sorted pairs and the columns in which they are counted. The column is −1 for an n-gram that is only a
-    prefix of longer n-grams. The operation implements ONNX's TfIdfVectorizer.
+    The vocabulary is a tree in which an n-gram is a pair of a shorter n-gram and a token. For each length, the tables
+    contain the sorted pairs and the columns that count them, −1 for an n-gram that is only a prefix. The operation
+    implements ONNX's TfIdfVectorizer.
     """
 
     size: int
     """number of columns of the result"""
     tokens: int
-    """number of distinct tokens; larger indices are unknown tokens"""
+    """number of distinct tokens; larger indices mean unknown tokens"""
     least: int
     """number of tokens of the shortest n-grams"""
     skips: int
@@ -48,16 +48,16 @@ class NgramCounts(Operation):
     takes_tuples = True
     portable = False
     nondifferentiable = "counts are integers: they have no derivative"
-    unbatchable = "rows are a batch already: give it all rows at once"
+    unbatchable = "rows are already a batch: pass all rows at once"
 
     def infer(self, x: TensorType, *tables: TensorType) -> TensorType:
-        """Return counts in float32."""
+        """Return the type of the counts, float32."""
         if x.rank not in (1, 2) or x.dtype.kind != "i":
             raise self.refuse((x, *tables), "the tokens must be integers with one or two axes")
         return TensorType((*x.shape[:-1], self.size), np.dtype(np.float32))
 
     def kernel(self, out: Array, x: Array, *tables: Array) -> Array:
-        """Descend the tree from all positions together, one token at a time, for each number of skipped tokens."""
+        """For each number of skipped tokens, descend the tree from all positions together, token by token."""
         rows = x.reshape(x.shape[0] if x.ndim == 2 else 1, x.shape[-1])
         steps, columns = tables[::2], tables[1::2]
         counts = np.zeros((len(rows), self.size), np.int64).reshape(-1)
@@ -69,17 +69,17 @@ class NgramCounts(Operation):
                 if offset >= rows.shape[1]:
                     break
                 ngrams = self._extended(ngrams[:, : rows.shape[1] - offset], rows[:, offset:], pairs)
-                if length < self.least or (length == 1 and skip):  # a single token has nothing to skip
+                if length < self.least or (length == 1 and skip):  # single tokens are counted once, without skipping
                     continue
                 indices = np.where(ngrams == _NONE, _NONE, column.take(ngrams) if len(column) else _NONE)
-                # One bincount for all rows, with an offset for each row's columns.
+                # One bincount for all rows, because each row has its own range of columns.
                 counts += np.bincount((indices + starts)[indices >= 0], minlength=counts.size)
         out[...] = counts.reshape(out.shape)
         return out
 
     def _extended(self, ngrams: Array, tokens: Array, pairs: Array) -> Array:
-        """Return the indices of n-grams that are extended by one token."""
-        # A pair of n-gram and token is one integer, so that a level is one sorted list.
+        """Return the indices of n-grams after extending them by one token."""
+        # A pair of n-gram and token is encoded as one integer, so that a level is one sorted list.
         pair_indices = np.where((ngrams == _NONE) | (tokens >= self.tokens), _NONE, ngrams * self.tokens + tokens)
         if not len(pairs):
             return np.full(pair_indices.shape, _NONE)
@@ -91,12 +91,12 @@ class NgramCounts(Operation):
         return 2 * 8 * self.size * (x.size // max(1, x.shape[-1]))
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return the cost of a search for each token, length and number of skipped tokens."""
+        """Return the cost of one search per token, length and number of skipped tokens."""
         return types[0].size * (len(types) // 2) * (self.skips + 1) * 8
 
 
 def _lengths(ngram_counts: Ints, pool: Array) -> list[Array]:
-    """Return the n-grams in ``pool`` of each length, as rows."""
+    """Return the n-grams in ``pool``, as one array of rows per length."""
     starts = [*ngram_counts, len(pool)]
     if starts != sorted(starts) or starts[0] < 0:
         raise OperandError(
@@ -142,7 +142,7 @@ def tf_idf_vectorizer(
     pool: Annotated[Ints | tuple[str, ...], Names("pool_int64s", "pool_strings")],
     weights: Known[Array] | None = None,
 ) -> Expr:
-    """Return the count of each n-gram, or whether it occurs, times its weight."""
+    """Return the count of each n-gram, or whether it occurs, multiplied by its weight."""
     indexes, tokens = np.array(ngram_indexes, np.int64), labels(pool)
     if tokens.dtype.kind == "i" and not is_text(X.dtype):
         tokens = tokens.astype(X.dtype)

@@ -1,7 +1,7 @@
-"""Support vector machines, computed from a matrix of kernels of rows and support vectors.
+"""Support vector machines, computed from the kernel matrix of rows and support vectors.
 
-The computations are recorded as float64 arithmetic, because distances of vectors are computed from products. Only the
-probabilities of several classes are computed iteratively, by a separate operation.
+They are recorded as float64 arithmetic, because distances are computed from products, which loses precision. Only the
+probabilities of several classes need a separate, iterative operation.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from explorer.ops.reduction.reduce import sum as total
 from explorer.ops.reduction.sorting import argmax
 
 _MINIMUM = 1e-7
-"""minimum probability of a pair of classes"""
+"""minimum pairwise probability"""
 _ITERATIONS = 100
 """maximum number of iterations"""
 _TOLERANCE = 0.005
-"""tolerance of probabilities, divided by the number of classes"""
+"""tolerance of probabilities, before division by the number of classes"""
 _NONE = np.zeros(0)
 """value of an omitted attribute"""
 
@@ -48,15 +48,14 @@ _NONE = np.zeros(0)
 class CoupledProbabilities(Operation):
     """Probabilities of k classes from pairwise probabilities: (n, k (k − 1) / 2) → (n, k).
 
-    The operation uses the second method of Wu, Lin and Weng (2004), as in LIBSVM. It iterates until each row is within
-    the tolerance.
+    This is the second method of Wu, Lin and Weng (2004), as in LIBSVM, iterated until each row is within the tolerance.
     """
 
     classes: int
     portable = False
     nondifferentiable = "probabilities are computed by a variable number of iterations"
     refuses_gradient = True
-    unbatchable = "rows are a batch already: give it all rows at once"
+    unbatchable = "rows are already a batch: pass all rows at once"
     examples = (Example(real(4, 3, low=0.1, high=0.9), classes=3), Example(real(4, 1, low=0.1, high=0.9), classes=2))
 
     def infer(self, pairs: TensorType) -> TensorType:
@@ -91,7 +90,7 @@ class CoupledProbabilities(Operation):
             size = q[:, t, t]
             change = (level - product[:, t]) / size
             p[:, t] += change
-            # Probabilities keep a sum of 1, and products with them are updated instead of recomputed.
+            # The sum of the probabilities stays 1, and products with them are updated instead of recomputed.
             scale = 1 + change
             level = (level + change * (change * size + 2 * product[:, t])) / scale**2
             product = (product + change[:, None] * q[:, t]) / scale[:, None]
@@ -111,7 +110,7 @@ class Kernel:
     kernel_params: tuple[float, ...] = ()
 
     def __call__(self, x: Expr, vectors: Array) -> Expr:
-        """Return the kernels of all rows and vectors, (n, vectors)."""
+        """Return the kernel matrix of rows and vectors, (n, vectors)."""
         products = x @ tensor(np.ascontiguousarray(vectors.T))
         if self.kernel_type == "LINEAR":
             return products
@@ -125,7 +124,7 @@ class Kernel:
             raise OperandError(f"a degree of {degree}", rule="the degree must be a small integer")
         if self.kernel_type == "RBF":
             squares = total(x * x, -1, keepdims=True) + tensor((vectors**2).sum(1))
-            # |x − v|² = x² + v² − 2 x·v, which rounding may make negative if x and v are close.
+            # |x − v|² = x² + v² − 2 x·v, which rounding may make negative if x is close to v
             return exp(maximum(squares - 2 * products, 0.0) * -gamma)
         inner = gamma * products + constant
         return tanh(inner) if self.kernel_type == "SIGMOID" else inner ** int(degree)
@@ -153,7 +152,7 @@ def svm_regressor(
     one_class: int = 0,
     post_transform: Literal["NONE"] = "NONE",
 ) -> Expr:
-    """Return kernels · coefficients + rho for each row, or the sign of this sum if ``one_class`` is set."""
+    """Return kernels · coefficients + rho for each row, or its sign if ``one_class`` is set."""
     x = cast(rows(X), np.dtype(np.float64))
     count = n_supports
     if count > 0:
@@ -178,7 +177,7 @@ def svm_classifier(
     prob_b: Known[Array] = _NONE,
     post_transform: Transform = "NONE",
 ) -> tuple[Expr, Expr]:
-    """Return the label that wins the most pairs of classes, and scores of pairs or probabilities of classes.
+    """Return the label that wins the most pairs of classes, and pair scores or class probabilities.
 
     Without support vectors, each class has its own coefficients and score.
     """
@@ -216,12 +215,12 @@ def svm_classifier(
 
 
 def _pair_columns(coefficients: Array, sizes: tuple[int, ...]) -> Array:
-    """Return the coefficients of each pair of classes for all support vectors, (vectors, pairs)."""
+    """Return the coefficients of all support vectors for each pair of classes, (vectors, pairs)."""
     ends = np.cumsum((0, *sizes))
     columns = []
     for i, j in combinations(range(len(sizes)), 2):
         column = np.zeros(ends[-1])
-        # LIBSVM's layout: a vector has a row for each other class, so classes after its own are one row earlier.
+        # In LIBSVM's layout, a vector has no row for its own class, so later classes are one row earlier.
         column[ends[i] : ends[i + 1]] = coefficients[j - 1, ends[i] : ends[i + 1]]
         column[ends[j] : ends[j + 1]] = coefficients[i, ends[j] : ends[j + 1]]
         columns.append(column)

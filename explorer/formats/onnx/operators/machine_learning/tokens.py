@@ -1,4 +1,4 @@
-"""Tokenizer and MurmurHash3 of com.microsoft, which exporters write for vectorizers of strings."""
+"""Tokenizer and MurmurHash3 of com.microsoft, which exporters write for string vectorizers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ _WORD = 2**32 - 1
 
 
 class Tokenize(Operation):
-    """Tokens of each string along a new last axis, as long as the maximum number of tokens: (…) → (…, count).
+    """Tokens of each string along a new last axis, padded to the maximum number of tokens: (…) → (…, count).
 
-    Tokens are the matches of ``pattern``, or the substrings between matches of ``separators``. Both are regular
-    expressions for RE2, in which letters, digits and boundaries are ASCII. An empty separator splits a string into
-    characters. Shorter rows are padded.
+    Tokens are the matches of ``pattern``, or the substrings between matches of ``separators``. Both are RE2 regular
+    expressions, whose letters, digits and boundaries are ASCII. An empty separator splits a string into characters.
     """
 
     pattern: str
@@ -42,14 +41,14 @@ class Tokenize(Operation):
     nondifferentiable = unbatchable = "strings are only moved and compared"
 
     def infer(self, x: TensorType) -> TensorType:
-        """Return strings as long as the longest possible token."""
+        """Return strings of the longest possible token length."""
         if not is_text(x.dtype):
             raise self.refuse((x,), "the elements must be strings")
         length = max(x.dtype.itemsize // 4, len(self.pad), 1)
         return TensorType((*x.shape, self.count), np.dtype(f"U{length}"))
 
     def kernel(self, out: Array, x: Array) -> Array:
-        """Write the tokens to rows; if there are more than ``count``, the rest are omitted."""
+        """Write the tokens to rows, omitting tokens beyond ``count``."""
         out[...] = self.pad
         for row, string in zip(out.reshape(x.size, self.count), x.reshape(-1).tolist(), strict=True):
             tokens = self.split(string)[: self.count]
@@ -57,14 +56,14 @@ class Tokenize(Operation):
         return out
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return one operation for each character."""
+        """Return one operation per character."""
         return types[0].size * types[0].dtype.itemsize // 4
 
     def longest(self, strings: Array) -> int:
         """Return the maximum number of tokens of a string; 0 if there are only marks."""
         counts = [len(self.split(string)) for string in strings.reshape(-1).tolist()]
         maximum = max(counts, default=0)
-        # Marks without tokens between them do not count.
+        # Marks do not count if there are no tokens between them.
         return 0 if self.marked and maximum == 2 else maximum
 
     def split(self, string: str) -> list[str]:
@@ -127,7 +126,7 @@ def tokenizer(
 
 
 class MurmurHash(Operation):
-    """MurmurHash3 (32 bits, x86) of the bytes of each element. The bytes of a string are its UTF-8 encoding."""
+    """MurmurHash3 (32 bits, x86) of each element's bytes; strings are encoded as UTF-8."""
 
     seed: int
     positive: bool
@@ -154,12 +153,12 @@ class MurmurHash(Operation):
         return out
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return eight operations for each four bytes."""
+        """Return eight operations per four bytes."""
         return 8 * types[0].nbytes // 4
 
 
 def _hash(key: bytes, seed: int) -> int:
-    """Return the hash of Austin Appleby's MurmurHash3_x86_32."""
+    """Return the hash of a key by Austin Appleby's MurmurHash3_x86_32."""
     value = seed & _WORD
     aligned = len(key) // 4 * 4
     for start in range(0, aligned, 4):
@@ -181,5 +180,5 @@ def _mixed(word: int) -> int:
 
 @operator("com.microsoft.MurmurHash3")
 def murmur_hash(X: Expr, *, seed: int = 0, positive: int = 1) -> Expr:
-    """Return the hash of each element, as used by scikit-learn's FeatureHasher."""
+    """Return the hash of each element, as in scikit-learn's FeatureHasher."""
     return MurmurHash(seed, bool(positive))(X)

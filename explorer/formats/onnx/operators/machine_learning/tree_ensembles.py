@@ -1,4 +1,4 @@
-"""Builders of tree ensembles: random forests, boosted trees and single trees."""
+"""Tree ensembles: random forests, boosted trees and single trees."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FLOAT32, _INT64 = np.dtype(np.float32), np.dtype(np.int64)
 
 
 def _rows(x: Expr) -> Expr:
-    """Return the operand as rows of real numbers: float64 unchanged, all other dtypes as float32."""
+    """Return the operand as rows of real numbers; all dtypes except float64 become float32."""
     x = rows(x)
     return x if x.dtype == np.float64 else cast(x, _FLOAT32)
 
@@ -51,7 +51,7 @@ def _aggregated(x: Expr, tables: TreeTables, targets: int, aggregate: Aggregate)
 
 @dataclass(frozen=True, kw_only=True)
 class Opset1Trees:
-    """Attributes in opsets 1 to 4, in which two ids identify a node: its tree's id, and its own id in the tree."""
+    """Attributes of opsets 1 to 4, in which the id of its tree and its own id identify a node."""
 
     nodes_treeids: Known[Ints]
     nodes_nodeids: Known[Ints]
@@ -71,7 +71,7 @@ class Opset1Trees:
     base_values: Annotated[Known[Array] | None, Names("base_values", "base_values_as_tensor")] = None
 
     def base(self, targets: int) -> Array | None:
-        """Return the base values that are added to all rows, one for each target or one for all; None if not given."""
+        """Return the base values added to all rows, one per target or one for all; None if omitted."""
         values = self.base_values
         if values is None or values.size == 0:
             return None
@@ -106,8 +106,8 @@ def tree_ensemble_classifier(
 ) -> tuple[Expr, Expr]:
     """Return the label of the class with the largest weight, and the transformed weights of all classes.
 
-    If there are two classes, it is allowed that only one class has weights. These weights are then scores of the second
-    class. If no weight is negative, they are treated as probabilities.
+    With two classes, only one of them may have weights. They are then scores of the second class, and are treated as
+    probabilities if none is negative.
     """
     x, names = _rows(X), labels(classlabels)
     classes = len(names)
@@ -119,7 +119,7 @@ def tree_ensemble_classifier(
         if base is not None:
             scores = scores + tensor(base)
         return label_of(names, argmax(scores, -1)), transformed(scores, post_transform)
-    # Non-negative weights are treated as probabilities with a threshold of 0.5; otherwise the threshold is 0.
+    # Non-negative weights are probabilities, with a threshold of 0.5 instead of 0.
     are_positive = bool(np.all(trees.weights >= 0))
     (column,) = weighted_classes.tolist() or [0]
     score = scores[:, column : column + 1]
@@ -155,12 +155,12 @@ class TreeTables:
 
     @property
     def operands(self) -> tuple[Array, ...]:
-        """The operands after the rows, in order."""
+        """Operands after the rows, in order."""
         return self.features, self.limits, self.branches, self.flags, self.weights, self.roots, self.columns
 
 
 def opset1_tables(given: Opset1Trees, x: Expr, targets: int, combine: str = "SUM") -> TreeTables:
-    """Return the tables for the attributes of opsets 1 to 4, in the dtype of the rows ``x``."""
+    """Return the tables for attributes of opsets 1 to 4, in the dtype of the rows ``x``."""
     _check_lengths(given, len(given.nodes_treeids))
     trees, inner = np.array(given.nodes_treeids), np.array([mode != "LEAF" for mode in given.nodes_modes], bool)
     count = len(trees)
@@ -175,7 +175,7 @@ def opset1_tables(given: Opset1Trees, x: Expr, targets: int, combine: str = "SUM
             raise _mismatch(f"{name} must be nodes of the tree")
         return np.array(indices, np.int64)
 
-    # Both branches of a leaf lead to the leaf, so that all rows can descend the same number of levels.
+    # Both branches of a leaf lead to the leaf, so that all rows descend the same number of levels.
     branches = np.repeat(np.arange(count)[:, None], 2, 1)
     for side, name in enumerate(("nodes_truenodeids", "nodes_falsenodeids")):
         named = np.array(getattr(given, name))
@@ -201,13 +201,13 @@ def opset1_tables(given: Opset1Trees, x: Expr, targets: int, combine: str = "SUM
 
 
 def _nan_is_true(values: Ints | None, count: int) -> Array:
-    """Return whether NaN takes the true branch, for each node."""
+    """Return, for each node, whether NaN takes the true branch."""
     return np.zeros(count, bool) if values is None else np.array(values) != 0
 
 
 @dataclass(frozen=True)
 class Opset5Nodes:
-    """Attributes in opset 5, in which indices identify inner nodes and leaves."""
+    """Attributes of opset 5, in which indices identify inner nodes and leaves."""
 
     nodes_modes: Known[Ints]
     nodes_featureids: Known[Ints]
@@ -233,7 +233,7 @@ def tree_ensemble(
     aggregate_function: int = 1,
     post_transform: int = 0,
 ) -> Expr:
-    """Return the aggregated leaf weights of opset 5's trees, for regressors, or classifiers with an ArgMax."""
+    """Return the aggregated leaf weights of opset 5's trees; classifiers apply ArgMax to them."""
     x = _rows(X)
     aggregate: Aggregate = _item_of_code("aggregate_function", aggregate_function, get_args(Aggregate))
     inner, codes = len(nodes.nodes_modes), np.array(nodes.nodes_modes, np.int64)
@@ -250,7 +250,7 @@ def tree_ensemble(
         are_leaves = np.array(getattr(nodes, f"nodes_{branch_name}leafs"), np.int64) != 0
         if not np.all((named >= 0) & (named < np.where(are_leaves, len(leaves), inner))):
             raise _mismatch(f"nodes_{branch_name}nodeids must be positions of nodes, or of leaves")
-        # In the file, nodes and leaves are numbered separately. Here, leaves follow the nodes.
+        # The file numbers nodes and leaves separately; here, leaves follow the nodes.
         branches[:inner, side] = named + are_leaves * inner
     roots = np.array(tree_roots, np.int64)
     if not np.all((roots >= 0) & (roots < inner)):
@@ -267,7 +267,7 @@ def tree_ensemble(
         if membership_values is None:
             raise _mismatch("membership_values must be given for BRANCH_MEMBER")
         comparisons = _without_members(comparisons, _reals("membership_values", membership_values, x.dtype))
-    # leaves may be shared by trees, so trees have no separate columns
+    # trees may share leaves, so they have no separate columns
     weights = inner + np.arange(len(leaves)), columns, leaves
     tables = _tables(comparisons, roots, x.shape[1], n_targets, weights, None, _combine(aggregate))
     y = _aggregated(x, tables, n_targets, aggregate)
@@ -293,8 +293,8 @@ class _Comparisons:
 
 
 def _without_members(comparisons: _Comparisons, members: Array) -> _Comparisons:
-    """Return comparisons in which each set membership is replaced by a chain of equality tests, one for each member."""
-    # NaN terminates each set.
+    """Return comparisons with each set membership replaced by a chain of equality tests, one per member."""
+    # NaN terminates a set of members
     ends = np.flatnonzero(np.isnan(members))
     sets = [part[~np.isnan(part)] for part in np.split(members, ends)]
     sets = [part for part in sets if len(part)]
@@ -312,8 +312,7 @@ def _without_members(comparisons: _Comparisons, members: Array) -> _Comparisons:
         true, false = branches[node].tolist()
         previous = node
         for _ in values[1:]:
-            # Each false branch leads to the next member's test. The last false branch is the false branch of the whole
-            # set.
+            # A false branch leads to the next member's test, and the last one to the false branch of the set.
             if previous == node:
                 branches[node, 1] = next_node
             else:
@@ -354,7 +353,7 @@ def _tables(
     limits[strict] = np.where(
         np.isneginf(limits[strict]), np.nan, np.nextafter(limits[strict], limits.dtype.type(-np.inf))
     )
-    # Use the opposite comparison with exchanged branches, so that only two kinds of comparisons remain.
+    # the opposite comparison with exchanged branches leaves only two kinds of comparisons
     exchanged = inner & ((codes == _GTE) | (codes == _GT) | (codes == _NEQ))
     branches = comparisons.branches.copy()
     branches[exchanged] = branches[exchanged, ::-1]
@@ -379,7 +378,7 @@ def _weights(
 ) -> tuple[Array, Array]:
     """Return a row of weights for each node, and the target of each tree's first column.
 
-    Each boosted tree has weights for a single target, so one column is sufficient.
+    A boosted tree has weights for a single target, so one column is sufficient.
     """
     if not np.all((columns >= 0) & (columns < targets)):
         raise _mismatch(f"weights must be for targets in 0 … {targets - 1}")
@@ -389,26 +388,23 @@ def _weights(
         np.minimum.at(first, tree_of_node[nodes], columns)
         np.maximum.at(last, tree_of_node[nodes], columns)
     width = int(max(1, (last - first + 1).max(initial=1)))
-    # All rows have the width of the widest tree, so near the last target they begin earlier.
+    # All rows are as wide as the widest tree needs, so rows near the last target begin earlier.
     first = np.minimum(first, targets - width)
     claim_constant("weights of trees", count * width, values.dtype.itemsize)
     table = np.full((count, width), COMBINE[combine][1], values.dtype)  # a leaf without a weight is neutral
     offset = columns if tree_of_node is None else columns - first[tree_of_node[nodes]]
     if targets == 1:
-        # as in ONNX Runtime, because scikit-learn's exporter repeats a leaf's weight for each class
+        # use only the first weight, as ONNX Runtime does, because scikit-learn exporters repeat it for each class
         nodes, first_indices = np.unique(nodes, return_index=True)
         offset, values = offset[first_indices], values[first_indices]
-    # Only nodes with weights start at 0. All other nodes keep the neutral value of a minimum or maximum.
+    # Nodes with weights start at 0; all others keep the neutral value of the minimum or maximum.
     table[nodes, offset] = 0
     np.add.at(table, (nodes, offset), values)
     return table, first
 
 
 def _depth(branches: Array, roots: Array, inner: Array) -> int:
-    """Return the number of decisions on the longest path from a root.
-
-    If the nodes form a cycle, return more than the number of nodes.
-    """
+    """Return the number of decisions on the longest path from a root; more than the node count if there is a cycle."""
     level, depth = np.unique(roots[inner[roots]]), 0
     while len(level) and depth <= len(branches):
         children = np.unique(branches[level])
@@ -417,14 +413,14 @@ def _depth(branches: Array, roots: Array, inner: Array) -> int:
 
 
 def _check_lengths(nodes: Opset1Trees | Opset5Nodes, count: int) -> None:
-    """Raise OperandError if an attribute of nodes does not have one value for each of ``count`` nodes."""
+    """Raise OperandError if a node attribute does not have one value for each of ``count`` nodes."""
     for name, values in vars(nodes).items():
         if name.startswith("nodes_") and values is not None and np.size(values) != count:
             raise _mismatch(f"{name} must have {count} numbers, one per node")
 
 
 def _reals(name: str, values: Array, dtype: np.dtype[Any] | None = None) -> Array:
-    """Return an attribute as a flat array of ``dtype``, by default its own floating-point dtype."""
+    """Return an attribute as a flat array of ``dtype``, by default of its own floating-point dtype."""
     if values.dtype.kind not in "iuf":
         raise OperandError(f"{name} of {values.dtype.name}", rule=f"{name} must be a list of numbers")
     return values.reshape(-1).astype(dtype or np.result_type(values.dtype, np.float16), copy=False)

@@ -1,8 +1,7 @@
 """Attention of the domain com.microsoft, with rotary embeddings, masks and past keys.
 
-Attention is recorded as the equivalent products, softmax and reshapes. The keys and values of earlier runs (``past``)
-are concatenated with the keys and values of this run. Alternatively, both are stored in one buffer
-(buffered_attention.py).
+Attention is recorded as products, softmax and reshapes. Keys and values of earlier runs (``past``) are either
+concatenated with the new ones, or stored in one buffer with them (buffered_attention.py).
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ from explorer.ops.nn.attention import attention
 
 @dataclass(frozen=True)
 class ScoreAttributes:
-    """Attributes for attention scores."""
+    """Attributes that affect attention scores."""
 
     scale: float = 0.0
-    """factor of the scores; 0 means 1/√features"""
+    """factor applied to the scores; 0 means 1/√features"""
     unidirectional: int = 0
-    """whether a step sees only itself and previous steps"""
+    """whether a step attends only to itself and earlier steps"""
     mask_filter_value: float = -10000.0
     """number added to the scores of masked keys"""
 
@@ -60,14 +59,14 @@ def rotary_embedding(
 ) -> Expr:
     """Rotate pairs of features by angles that increase with the position.
 
-    If ``interleaved`` is set, a pair consists of adjacent features.
+    With ``interleaved``, a pair consists of adjacent features.
     """
     if scale != 1:
         raise OperandError(f"scale={scale}", rule="RotaryEmbedding: scale must be 1.0")
     x, positions = input, position_ids
     size = rotary_embedding_dim or 2 * cos_cache.shape[-1]
     heads = x if x.ndim == 4 else split_heads(x, num_heads or x.shape[-1] // size)
-    # A single number is the position of the first step.
+    # a single number is the position of the first step
     if positions.size == 1:
         positions = reshape(positions, (1, 1)) + np.arange(heads.shape[2], dtype=positions.dtype)
     result = rotated(heads, positions, cos_cache, sin_cache, bool(interleaved))
@@ -91,7 +90,7 @@ def multi_head_attention(
     attributes: ScoreAttributes,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Return the multi-head attention of queries to keys and values, then all past and new keys and values.
+    """Return multi-head attention, followed by all past and new keys and values.
 
     Queries, keys and values have the shape (N, steps, features).
     """
@@ -121,7 +120,7 @@ def multi_head_attention(
 def _unpacked(query: Expr | None, key: Expr | None, value: Expr | None, count: int) -> tuple[Expr, Expr, Expr]:
     """Return queries, keys and values.
 
-    One operand may contain all three, or keys and values: (N, steps, heads, 3 or 2, features per head).
+    One operand may pack all three, or keys and values: (N, steps, heads, 3 or 2, features per head).
     """
     if query is not None and query.ndim == 5 and key is None and value is None:
         parts = _unpacked_parts(query, 3, count)
@@ -175,7 +174,7 @@ def self_attention(
     rotary_embedding_dim: Unused,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Return the self-attention of steps; queries, keys and values are computed as one product with ``input``."""
+    """Return self-attention; queries, keys and values are computed as one product with ``input``."""
     if input.ndim != 3 or weights.ndim != 2:
         raise OperandError(
             f"input {input.type}, weights {weights.type}",
@@ -187,7 +186,7 @@ def self_attention(
         raise OperandError(f"qkv_hidden_sizes={sizes}", rule=f"Attention: the three sizes must add up to {features}")
     check_bias(bias, weights)
     product = input @ weights if bias is None else input @ weights + bias
-    # The product contains all three, concatenated along the last axis.
+    # The product contains queries, keys and values, concatenated along the last axis.
     ends = np.cumsum(sizes).tolist()
     parts = [product[..., end - size : end] for end, size in zip(ends, sizes, strict=True)]
     query, key, value = (split_heads(part, num_heads) for part in parts)
@@ -212,9 +211,9 @@ def _attended(
     past_steps: int,
     attributes: ScoreAttributes,
 ) -> Expr:
-    """Return the attended values with their heads joined.
+    """Return the attended values with joined heads; ``mask`` and ``bias`` are added to the scores.
 
-    The first ``past_steps`` keys are from earlier runs. ``mask`` and ``bias`` are added to the scores.
+    The first ``past_steps`` keys are from earlier runs.
     """
     scores = mask if bias is None else bias if mask is None else bias + mask
     steps, total = query.shape[2], key.shape[2]
@@ -225,7 +224,7 @@ def _attended(
                 rule="with unidirectional=1 the query must have one step, or as many steps as the new keys",
             )
         claim_constant("a causal mask", steps * total, 1)
-        # each step comes after all past steps
+        # every step may attend to all past steps
         is_seen = np.tri(steps, total, total - steps, dtype=bool)
         causal_scores = np.where(is_seen, np.float32(0), np.float32(-np.inf))
         scores = tensor(causal_scores) if scores is None else scores + causal_scores
@@ -233,7 +232,7 @@ def _attended(
 
 
 def _with_past(past: Expr | None, x: Expr) -> Expr:
-    """Return the past keys or values followed by the new keys or values ``x``, split into heads."""
+    """Return past keys or values followed by the new ones, ``x``, which are split into heads."""
     if past is None:
         return x
     if past.ndim != 4 or (*past.shape[:2], past.shape[3]) != (*x.shape[:2], x.shape[3]):
@@ -249,7 +248,7 @@ def _mask_scores(
 ) -> Expr | None:
     """Return the numbers that ``mask`` adds to the scores (N, heads, queries, keys).
 
-    A mask contains 1 for visible keys, or is a list of sequence lengths. Start positions may follow the lengths.
+    A mask is 1 for visible keys, or contains sequence lengths, which start positions may follow.
     """
     if mask is None or mask.ndim >= 4:
         return mask

@@ -15,13 +15,13 @@ from explorer.ops.manipulation.reshape import expand_dims, transpose
 
 
 def rotated(x: Expr, positions: Expr, cosines: Expr, sines: Expr, is_interleaved: bool) -> Expr:
-    """Return ``x`` with pairs of features rotated by the angles of ``positions``.
+    """Return ``x`` (N, heads, steps, features) with pairs of features rotated by position.
 
-    ``x`` has the shape (N, heads, steps, features), and ``positions`` the shape (N, steps).
+    ``positions`` has the shape (N, steps).
     """
     half = cosines.shape[-1]
     cos, sin = (expand_dims(take(table, cast(positions, np.dtype(np.int64)), 0), 1) for table in (cosines, sines))
-    # If the tables are shorter than a head, its last features are not rotated.
+    # If the tables are narrower than a head, its last features are not rotated.
     front, rest = x[..., : 2 * half], x[..., 2 * half :]
     if is_interleaved:
         first, second = front[..., ::2], front[..., 1::2]
@@ -46,7 +46,7 @@ def split_heads(x: Expr, count: int) -> Expr:
 
 
 def check_bias(bias: Expr | None, *parts: Expr) -> None:
-    """Raise OperandError unless ``bias`` has one number for each feature of all operands, concatenated."""
+    """Raise OperandError unless ``bias`` has one number for each feature of the concatenated operands."""
     features = sum([x.shape[-1] for x in parts])
     if bias is not None and bias.shape != (features,):
         raise OperandError(f"a bias {bias.type}", rule=f"the bias must have one axis, of {features} features")
@@ -59,5 +59,5 @@ def joined_heads(x: Expr) -> Expr:
 
 
 def scale_of(scale: float, query: Expr) -> float:
-    """Return the factor of the scores; for 0, the default 1/√features."""
+    """Return the factor applied to the scores; 0 means the default 1/√features."""
     return scale or 1 / math.sqrt(max(query.shape[-1], 1))

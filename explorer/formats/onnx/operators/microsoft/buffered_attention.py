@@ -1,7 +1,7 @@
-"""Attention of one step to keys and values in a buffer; ONNX Runtime writes each new key and value into it.
+"""Attention of a single step to keys and values in a buffer with a variable used length.
 
-The used length of the buffer is an input. Here nothing is written in place. The results are copies of the buffers that
-contain the new keys and values. Their elements equal ONNX Runtime's.
+ONNX Runtime writes each new key and value into the buffer. Here, the results are copies of the buffers with the new
+keys and values; their elements are the same.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def attended_in_buffer(
 ) -> tuple[Expr, ...]:
     """Return the joined heads of one step, and both buffers with its key and value at index ``length``.
 
-    Operands are split into heads. A mask (N, steps) is 1 for visible keys, and a bias is added to scores.
+    Operands are split into heads. A mask (N, steps) is 1 for visible keys, and a bias is added to the scores.
     """
     query, key, value = operands
     fits = [
@@ -70,7 +70,7 @@ def attended_in_buffer(
     if mask is not None:
         is_visible = is_visible & reshape(_with_length(mask > 0, total), (-1, 1, 1, total))
     scores = where(is_visible, 0 if bias is None else _with_length(bias, total), np.float32(-np.inf))
-    # PutAlong counts a negative index from the end; here it is invalid, so nothing is written inside the buffer
+    # A negative position is invalid, but PutAlong would count it from the end, so replace it by one past the buffer.
     end = where(position < 0, total, position)
     key = PutAlong(2)(keys, broadcast_to(end, key.shape), key)
     value = PutAlong(2)(values, broadcast_to(end, value.shape), value)
@@ -78,7 +78,7 @@ def attended_in_buffer(
 
 
 def _with_length(x: Expr, total: int) -> Expr:
-    """Return x with its last axis padded with zeros, or cut off, to the length ``total`` of the buffer."""
+    """Pad x with zeros, or cut it off, to the buffer's length ``total`` along its last axis."""
     own = x[..., :total]
     return padded(own, (*[(0, 0)] * (own.ndim - 1), (0, total - own.shape[-1])))
 
@@ -108,7 +108,8 @@ def decoder_masked_multi_head_attention(
     operands = query, key, value
     if any(x.ndim != 3 for x in operands):
         raise OperandError(
-            f"query {query.type}, key {key.type}, value {value.type}", rule="all three must be (N, 1, features)"
+            f"query {query.type}, key {key.type}, value {value.type}",
+            rule="query, key and value must be (N, 1, features)",
         )
     check_bias(bias, *operands)
     if bias is not None:

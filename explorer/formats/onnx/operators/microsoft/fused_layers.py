@@ -1,6 +1,6 @@
 """Fused operators of the domain com.microsoft, written by ONNX Runtime's optimizers.
 
-Each operator is recorded as the equivalent standard operations, which plans fuse as in any other program.
+They are recorded as the equivalent standard operations, which plans can fuse again.
 """
 
 from __future__ import annotations
@@ -34,19 +34,18 @@ from explorer.ops.reduction.statistics import var
 
 
 def _plus(x: Expr, more: Expr | None) -> Expr:
-    """Return x plus an optional input."""
     return x if more is None else x + more
 
 
 @operator("com.microsoft.Gelu", "com.microsoft.BiasGelu")
 def exact_gelu(A: Expr, B: Expr | None = None) -> Expr:
-    """Return z · Φ(z) of z = A + B, where B is optional and Φ is the normal distribution."""
+    """Return z · Φ(z) for z = A + B; Φ is the cumulative normal distribution."""
     return gelu(_plus(A, B))
 
 
 @operator("com.microsoft.FastGelu")
 def fast_gelu(X: Expr, bias: Expr | None = None) -> Expr:
-    """Return the tanh approximation of z · Φ(z) of z = X + bias, where the bias is optional."""
+    """Return the tanh approximation of z · Φ(z) for z = X + bias."""
     return gelu(_plus(X, bias), approximate=True)
 
 
@@ -69,7 +68,7 @@ def fused_product(
 ) -> Expr:
     """Return ``alpha`` · A · B.
 
-    ``transBatchA`` and ``transBatchB`` move the first axis of an operand before the last axis. Then ``transA`` and
+    ``transBatchA`` and ``transBatchB`` move the first axis of an operand before its last axis; then ``transA`` and
     ``transB`` swap the last two axes.
     """
     product = _transposed(A, transA, transBatchA) @ _transposed(B, transB, transBatchB)
@@ -96,7 +95,7 @@ def fused_convolution(
     activation: str = "",
     activation_params: tuple[float, ...] = (),
 ) -> Expr:
-    """Return the activation of a convolution plus the bias B plus Z."""
+    """Return the activation of a convolution plus B plus Z."""
     y = convolution(X, W, B, window=window, group=group)
     return _activated(_plus(y, Z), activation, activation_params)
 
@@ -135,7 +134,7 @@ _ACTIVATIONS: dict[str, tuple[tuple[float, ...], Callable[..., Expr]]] = {
 
 
 def _activated(x: Expr, name: str, parameters: Sequence[float]) -> Expr:
-    """Return the activation ``name`` of x, the last step of a fused operator."""
+    """Apply the activation ``name`` to x."""
     if name not in _ACTIVATIONS:
         raise OperandError(
             f"activation={name!r:.80}",
@@ -149,7 +148,7 @@ def _activated(x: Expr, name: str, parameters: Sequence[float]) -> Expr:
 def simplified_normalization(
     X: Expr, scale: Expr, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = FLOAT, outputs: Outputs
 ) -> tuple[Expr, ...]:
-    """Return x / √(mean x² + ε) · scale over the axes from ``axis`` on; also 1 / √(mean x² + ε) if used."""
+    """Return x / √(mean x² + ε) · scale over the axes from ``axis`` on, and 1 / √(mean x² + ε) if used."""
     axis = normalize_axis(axis, X.ndim, "SimplifiedLayerNormalization")
     wide = in_stash_dtype(X, stash_type)
     y = cast(rms_norm(wide, scale, axes=X.ndim - axis, epsilon=epsilon), np.result_type(X.dtype, scale.dtype))
@@ -175,7 +174,7 @@ def normalized_embedding(
     mask_index_type: Unused,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Return the layer normalization of summed word, position and segment embeddings, mask lengths, and the sum."""
+    """Return the layer normalization of summed embeddings (word, position, segment), mask lengths, and the sum."""
     if input_ids.ndim != 2:
         raise OperandError(
             f"input_ids of {input_ids.type}", rule="EmbedLayerNormalization: input_ids must be (N, steps)"
@@ -205,7 +204,7 @@ def skip_layer_normalization(
     epsilon: float = 1e-12,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Return the layer normalization of input + skip + bias; also mean, 1 / √(variance + ε) and the sum if used."""
+    """Return the layer normalization of input + skip + bias, and mean, 1 / √(variance + ε) and sum if used."""
     total = _skipped(input, skip, bias)
     y = cast(layer_norm(total, gamma, beta, axes=1, epsilon=epsilon), input.dtype)
     if outputs == 1:
@@ -218,7 +217,7 @@ def skip_layer_normalization(
 def skip_rms_normalization(
     input: Expr, skip: Expr, gamma: Expr, bias: Expr | None = None, *, epsilon: float = 1e-12, outputs: Outputs
 ) -> tuple[Expr, ...]:
-    """Return the RMS normalization of input + skip + bias; also mean, 1 / √(mean square + ε) and the sum if used."""
+    """Return the RMS normalization of input + skip + bias, and mean, 1 / √(mean square + ε) and sum if used."""
     total = _skipped(input, skip, bias)
     y = cast(rms_norm(total, gamma, axes=1, epsilon=epsilon), input.dtype)
     if outputs == 1:
@@ -248,7 +247,7 @@ def product_with_narrow_weights(
     accuracy_level: Unused,
     weight_prepacked: Unused,
 ) -> Expr:
-    """Return A · Bᵀ; rows of B consist of blocks of 4-bit or 8-bit integers, each with a scale and a zero point."""
+    """Return A · Bᵀ; rows of B are blocks of 4-bit or 8-bit integers, each with a scale and a zero point."""
     if bits not in (4, 8) or B.dtype != np.uint8 or g_idx is not None:
         raise OperandError(
             f"bits={bits}, B of {B.dtype.name}",
@@ -260,7 +259,7 @@ def product_with_narrow_weights(
         centred = weights - float(1 << (bits - 1))
     else:
         if zero_points.dtype == np.uint8:
-            # each row of zero points is packed separately, so the last byte is half used for odd numbers
+            # each row of zero points is packed separately, so its last byte may be half empty
             rows = reshape(zero_points, (N, zero_points.size // N))
             zero_points = reshape(_unpacked(rows, bits), (N, -1))[:, :blocks]
         centred = weights - cast(reshape(zero_points, (N, blocks, 1)), A.dtype)
@@ -269,7 +268,7 @@ def product_with_narrow_weights(
 
 
 def _unpacked(packed: Expr, bits: int) -> Expr:
-    """Return the integers of ``bits`` bits packed in bytes along the last axis, the lower half of a byte first."""
+    """Return the ``bits``-bit integers packed along the last axis, low bits of a byte first."""
     if bits == 8:
         return packed
     halves = stack([packed & np.uint8(15), packed >> np.uint8(4)], packed.ndim)

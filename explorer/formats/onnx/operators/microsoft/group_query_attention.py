@@ -1,8 +1,7 @@
 """Grouped-query attention of the domain com.microsoft, with a cache of keys and values of earlier runs.
 
-A cache may be longer than its contents. The length of the contents differs between sequences and is an input. New keys
-are placed after the old keys with a `where` for each position. Results are as long as the cache, or as the total length
-if that is larger.
+A cache may be longer than its contents, whose lengths are inputs and differ between sequences. New keys are therefore
+placed after the old keys with `where`. Results are as long as the cache, or the total length if that is larger.
 """
 
 from __future__ import annotations
@@ -65,13 +64,13 @@ def group_query_attention(
     qk_output: Literal[0] = 0,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Record attention of each step to itself and the previous steps; several query heads share keys and values.
+    """Record causal attention in which several query heads share keys and values.
 
     Return the attended values, and all keys and values split into heads.
     """
     q, k, v = _operands(query, key, value, num_heads, kv_num_heads)
     steps, length = q.shape[2], total_sequence_length
-    # the input is each sequence's length minus one
+    # seqlens_k contains each sequence's length minus one
     last = cast(reshape(seqlens_k, (-1, 1, 1, 1)), _INT64)
     is_first = steps == length
     old_length = zeros((q.shape[0], 1, 1, 1), _INT64) if is_first else last + 1 - steps
@@ -81,7 +80,7 @@ def group_query_attention(
         positions = reshape(old_length, (-1, 1)) + np.arange(steps) if position_ids is None else position_ids
         q, k = (rotated(x, positions, cos_cache, sin_cache, bool(rotary_interleaved)) for x in (q, k))
     k, v = (_cached(past, x, old_length, length, is_first) for past, x in ((past_key, k), (past_value, v)))
-    # a step sees itself and the previous steps, within the window and its sequence's length
+    # a step attends to itself and earlier steps, within the window and the length of its sequence
     claim_constant("positions of a cache", steps + k.shape[2])
     positions, step_positions = tensor(np.arange(k.shape[2])), old_length + np.arange(steps).reshape(-1, 1)
     mask = (positions <= step_positions) & (positions <= last)
@@ -98,7 +97,7 @@ def group_query_attention(
 
 
 def _operands(query: Expr, key: Expr | None, value: Expr | None, heads: int, shared: int) -> tuple[Expr, Expr, Expr]:
-    """Return queries, keys and values split into heads; one operand may contain all three, concatenated."""
+    """Return queries, keys and values split into heads; the query may contain all three, concatenated."""
     if query.ndim != 3 or min(heads, shared) < 1 or heads % shared or (key is None) != (value is None):
         raise OperandError(
             f"a query {query.type} in {heads} heads, with keys and values in {shared}",
@@ -122,7 +121,7 @@ def _operands(query: Expr, key: Expr | None, value: Expr | None, heads: int, sha
 
 
 def _cached(past: Expr | None, x: Expr, old_length: Expr, length: int, is_first: bool) -> Expr:
-    """Return a cache with the new keys or values ``x`` after its old steps, followed by zeros."""
+    """Return the cache with the new keys or values ``x`` after the old ones, followed by zeros."""
     steps = x.shape[2]
     if past is None:
         return x
@@ -148,7 +147,7 @@ def _cached(past: Expr | None, x: Expr, old_length: Expr, length: int, is_first:
 def _attended(
     query: Expr, key: Expr, value: Expr, mask: Expr, bias: Expr | None, sink: Expr | None, cap: float
 ) -> Expr:
-    """Return the attended values; the scores may have a cap, a bias, or an attention sink."""
+    """Return the attended values for scores with a cap, a bias, or an attention sink."""
     total = key.shape[2]
     key, value = (repeat(x, query.shape[1] // x.shape[1], 1) for x in (key, value))
     scores = matmul(query, swap(key))
@@ -157,12 +156,12 @@ def _attended(
     if bias is not None:
         if bias.ndim != 4:
             raise OperandError(f"attention_bias is {bias.type}", rule="attention_bias must be (N, heads, steps, keys)")
-        # unused positions of the cache have no bias, and are masked
+        # unused positions of the cache are masked, so they need no bias
         used = bias[..., :total]
         scores = scores + padded(used, (*[(0, 0)] * (used.ndim - 1), (0, total - used.shape[-1])))
     scores = where(mask, scores, -np.inf)
     if sink is not None:
-        # one additional score for each head, which has no value
+        # one additional score per head, without a value
         scores = concatenate([scores, broadcast_to(reshape(sink, (-1, 1, 1)), (*scores.shape[:-1], 1))], -1)
         return matmul(softmax(scores, -1)[..., :total], value)
     return matmul(where(mask, softmax(scores, -1), 0), value)

@@ -92,8 +92,8 @@ def quantized_average_pool(
 ) -> Expr:
     """Return the requantised mean of each window of a quantised operand.
 
-    The zero point is added before rounding, which affects a mean half-way between two integers. If
-    ``count_include_pad`` is set, the divisor also counts positions of the last window beyond the padding.
+    The zero point is added before rounding, which matters for means halfway between integers. With
+    ``count_include_pad``, the divisor also counts positions of the last window beyond the padding.
     """
     means = whole_averages(X.real(), window=window, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
     scaled = means / Y.scale
@@ -109,7 +109,7 @@ def quantized_global_average_pool(X: Quantized, Y: Result, *, channels_last: int
 
 @operator("com.microsoft.QLinearSoftmax")
 def quantized_softmax(X: Quantized, Y: Result, *, axis: int | None = None, opset: int = 13) -> Expr:
-    """Return the requantised softmax along an axis; before opset 13 over all axes from ``axis`` on."""
+    """Return the requantised softmax along an axis, or before opset 13 over all axes from ``axis`` on."""
     x, is_old = X.real(), opset < 13
     if axis is None:
         axis = 1 if is_old else -1
@@ -122,9 +122,9 @@ def quantized_softmax(X: Quantized, Y: Result, *, axis: int | None = None, opset
 
 @operator("com.microsoft.QLinearConcat")
 def quantized_concatenation(Y_scale: Expr, Y_zero_point: Expr | None, *inputs: Expr | None, axis: int) -> Expr:
-    """Concatenate quantised operands along an axis, and requantise them with one scale.
+    """Concatenate quantised operands along an axis and requantise them with one scale.
 
-    ``inputs`` are operands, each followed by its scale and its zero point.
+    ``inputs`` contains the operands, each followed by its scale and its zero point.
     """
     padded = [*inputs, *[None] * (-len(inputs) % 3)]
     triples = zip(padded[::3], padded[1::3], padded[2::3], strict=True)
@@ -152,9 +152,9 @@ def quantized_general_product(
     transA: int = 0,
     transB: int = 0,
 ) -> Expr:
-    """Return ``alpha`` · A · B + C of quantised matrices, as real numbers.
+    """Return ``alpha`` · A · B + C for quantised matrices.
 
-    If ``y_scale`` is given, the result is requantised.
+    The result is requantised if ``y_scale`` is given, and otherwise contains real numbers.
     """
     a, b = transpose(A.x, (1, 0)) if transA else A.x, transpose(B.x, (1, 0)) if transB else B.x
     total = exact_product(a, A.zero_point, b, B.zero_point)
@@ -173,18 +173,18 @@ def quantized_general_product(
 def dynamically_quantized_product(
     A: Expr, B: Expr, b_scale: Expr, b_zero_point: Expr | None = None, bias: Expr | None = None
 ) -> Expr:
-    """Return A · B + bias; A is quantised dynamically to 8 bits, B is quantised in the file."""
+    """Return A · B + bias; A is quantised to 8 bits at run time, B in the file."""
     y = dynamic_product(A, B, b_scale, b_zero_point)
     return y if bias is None else y + bias
 
 
 def dynamic_product(a: Expr, b: Expr, scale: Expr, zero: Expr | None, extent: Expr | None = None) -> Expr:
-    """Return A · B in float32; A is quantised dynamically to 8 bits, B has the given scale and zero point.
+    """Return A · B in float32; A is quantised to 8 bits at run time, B has the given scale and zero point.
 
-    The minimum and maximum of ``extent`` determine the scale of A. By default, ``extent`` is A.
+    The scale of A covers the range of ``extent``, by default of A itself.
     """
     extent = a if extent is None else extent
-    # 0 must be represented exactly, because padding and activations often produce it.
+    # 0 must be exact, because padding and activations often produce it.
     low, high = minimum(least(extent), np.float32(0)), maximum(greatest(extent), np.float32(0))
     step = where(high > low, (high - low) / np.float32(255), np.float32(1))
     zero_point = clip(round_half_even(-low / step), 0.0, 255.0)

@@ -1,9 +1,8 @@
-"""Quantised tensors: integers with a scale and a zero point, for the whole tensor, along an axis, or by blocks.
+"""Quantised tensors: integers with a scale and a zero point per tensor, per index of an axis, or per block.
 
-There are no quantised operations. A quantised product is recorded as its arithmetic, so that rules, fusion and values
-show where numbers are rounded. Products of 8-bit integers are computed as floating-point numbers, whose matrix products
-are fast. If sums are below 2²⁴, the products are computed in float32, which is exact. Otherwise they are computed in
-float64.
+A quantised product is recorded as its arithmetic instead of one operation, so that rules, fusion and values show where
+numbers are rounded. Products of 8-bit integers are computed in floating point, because its matrix products are fast: in
+float32 if sums are below 2²⁴, which is exact, and otherwise in float64.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def quantize(
     precision: Literal[0] = 0,
     saturate: int = 1,
 ) -> Expr:
-    """Return x / scale, rounded half to even, plus the zero point, limited to the range of the result's dtype."""
+    """Return x / scale, rounded half to even, plus the zero point, clipped to the range of the result's dtype."""
     if y_zero_point is not None:
         dtype = y_zero_point.dtype
     else:
@@ -137,7 +136,7 @@ def quantized_convolution(
     window: WindowAttributes,
     group: int = 1,
 ) -> Expr:
-    """Return the requantised convolution of quantised images and filters, plus an integer bias."""
+    """Return the requantised convolution of quantised images and filters plus an integer bias."""
     total = _convolution(x, x_zero_point, w, w_zero_point, window, group)
     axes = (1,) * (x.ndim - 2)
     if B is not None:
@@ -147,27 +146,27 @@ def quantized_convolution(
 
 
 def rescaled(total: Expr, factor: Expr) -> Expr:
-    """Return exact sums ``total`` times ``factor``, in the precision of ``factor``, as in ONNX Runtime."""
+    """Return exact sums times ``factor``, in the precision of ``factor``, as in ONNX Runtime."""
     return cast(total, factor.dtype) * factor
 
 
 def saturated(scaled: Expr, zero: Expr | None, dtype: np.dtype[Any]) -> Expr:
-    """Round ``scaled``, add the zero point, and limit the result to the range of ``dtype``; NaN becomes the minimum."""
+    """Round ``scaled``, add the zero point, and clip to the range of ``dtype``; NaN becomes the minimum."""
     rounded = round_half_even(scaled)
     low, high = limits(dtype)
     if rounded.dtype == np.float16 and high > _EXACT_HALF:
         rounded = cast(rounded, np.dtype(np.float32))
     if zero is not None:
         rounded = rounded + cast(zero, rounded.dtype)
-    # NaN is cast to 0, which is the minimum only of unsigned dtypes
+    # NaN is cast to 0, which is the minimum only for unsigned dtypes
     limited = minimum(fmax(rounded, low), high) if low < 0 else clip(rounded, low, high)
     return cast(limited, dtype)
 
 
 def _broadcast(x: Expr, parameter: Expr, axis: int, block_size: int) -> Expr:
-    """Return a scale or zero point broadcast to x.
+    """Broadcast a scale or zero point to x.
 
-    There is one number for all elements, one for each index of an axis, or one for each block.
+    It has one element, one per index of an axis, or one per block.
     """
     if parameter.size == 1:
         return as_scalar(parameter)
@@ -198,12 +197,12 @@ def _mismatch(x: Expr, parameter: Expr) -> OperandError:
 
 
 def as_scalar(parameter: Expr) -> Expr:
-    """Return a parameter of one element as a scalar; return any other parameter, such as one per column, unchanged."""
+    """Return a one-element parameter as a scalar, and any other parameter, such as one per column, unchanged."""
     return reshape(parameter, ()) if parameter.size == 1 and parameter.ndim else parameter
 
 
 def _rows(parameter: Expr) -> Expr:
-    """Return a parameter for the rows of matrices; a list has one number for each row."""
+    """Return a parameter that broadcasts to the rows of matrices; a list has one number per row."""
     return (
         reshape(parameter, (parameter.size, 1)) if parameter.ndim == 1 and parameter.size > 1 else as_scalar(parameter)
     )
@@ -230,12 +229,12 @@ def _convolution(
 
 
 def _of_channels(parameter: Expr, axes: Shape) -> Expr:
-    """Return a parameter of filters; a list has one number per filter, and gets ``axes`` of length 1 at the end."""
+    """Return a parameter of filters; a list has one number per filter and gets trailing ``axes`` of length 1."""
     return as_scalar(parameter) if parameter.size == 1 else reshape(parameter, (parameter.size, *axes))
 
 
 def _exact(left: Expr, right: Expr, count: int) -> np.dtype[Any]:
-    """Return the floating-point dtype that represents a sum of ``count`` products of differences exactly."""
+    """Return the floating-point dtype that exactly represents a sum of ``count`` products of differences."""
     for value in (left, right):
         if value.dtype.kind not in "iu":
             raise OperandError(f"an operand {value.type}", rule="quantised operands must be integers")

@@ -1,8 +1,7 @@
-"""Casts to and from narrow elements: 8-bit and 4-bit floating-point numbers, 4-bit and 2-bit integers.
+"""Casts to and from narrow elements: floating-point numbers of 8 and 4 bits, and integers of 4 and 2 bits.
 
-Such elements are stored, cast and moved; computations widen them first. If a cast saturates, which is ONNX's default,
-numbers out of range become the nearest limit. bfloat16 is stored as float32: a cast to bfloat16 rounds, and later
-computations use float32.
+Such elements are stored, cast and moved, but widened before computations. In a saturating cast, ONNX's default, numbers
+out of range become the nearest limit. A cast to bfloat16 rounds, but the result is stored and used as float32.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _BFLOAT16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
 
 @operator("Cast")
 def cast_(op: OperatorContext, input: Expr, *, to: int, saturate: int = 1, round_mode: Unused) -> Any:
-    """Convert elements to another dtype; 8-bit floating-point numbers are limited to the dtype's range."""
+    """Convert elements to another dtype; 8-bit floating-point numbers are clipped to the dtype's range."""
     if to == BFLOAT16:
         return cast(cast(cast(input, _FLOAT32), _BFLOAT16), _FLOAT32)
     if to in (FLOAT8_E8M0, TEXT) or is_text(input.dtype):
@@ -47,7 +46,7 @@ def cast_like(input: Expr, target_type: Expr, *, saturate: int = 1, round_mode: 
 
 
 def narrowed(x: Expr, dtype: np.dtype[Any], saturate: int) -> Expr:
-    """Return elements in another dtype; if ``saturate`` is set, 8-bit floats are limited to the dtype's range."""
+    """Return elements in another dtype; with ``saturate``, 8-bit floats are clipped to the dtype's range."""
     if dtype.name not in NARROW:
         return cast(x, dtype)
     wide = x if x.dtype.kind == "f" and x.dtype.name not in NARROW else cast(x, _FLOAT32)
@@ -59,7 +58,7 @@ def narrowed(x: Expr, dtype: np.dtype[Any], saturate: int) -> Expr:
 def limits(dtype: np.dtype[Any]) -> tuple[float, float]:
     """Return the smallest and the largest finite number of a dtype."""
     if dtype.name.startswith("float"):
-        # ml_dtypes has no types for finfo and iinfo
+        # ml_dtypes has no type annotations for finfo and iinfo
         float_info: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]  # the package has no types
         return float(float_info.min), float(float_info.max)
     integer_info: Any = ml_dtypes.iinfo(dtype) if dtype.name in NARROW else np.iinfo(dtype)  # type: ignore[no-untyped-call]  # the same

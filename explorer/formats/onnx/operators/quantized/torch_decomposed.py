@@ -1,7 +1,7 @@
 """Operators of quantised torch programs (``quantized_decomposed.*``), with torch's rounding.
 
-torch multiplies by the reciprocal of a scale, while ONNX divides by the scale. torch also has explicit limits and
-64-bit scales. About one in several hundred thousand results differs from ONNX's result by one step.
+torch multiplies by the reciprocal of a scale, while ONNX divides by the scale, so that about one in several hundred
+thousand results differs by one step. torch also has explicit limits and 64-bit scales.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from explorer.ops.reduction.reduce import max, min
 
 _FLOAT32, _FLOAT64, _INT64 = np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int64)
 _MINIMUM_RANGE = 1e-5
-"""minimum range of a token's elements when its scale is chosen"""
+"""minimum range of a token's elements from which its scale is computed"""
 _FLOAT = 1
 """ONNX's dtype code of float32"""
 _DOMAIN = "quantized_decomposed"
 OfElements = Annotated[Unused, Names("dtype", "quant_min", "quant_max")]
-"""properties that are ignored, because the integers already have this dtype and are within these limits"""
+"""ignored, because the integers already have this dtype and are within these limits"""
 
 
 @operator(f"{_DOMAIN}.quantize_per_tensor")
 def quantize_tensor(
     input: Expr, scale: Expr, zero_point: Expr, quant_min: Known[int], quant_max: Known[int], *, dtype: int
 ) -> Expr:
-    """Return x · (1 / scale), rounded half to even, plus the zero point, limited to the given range."""
+    """Return x · (1 / scale), rounded half to even, plus the zero point, clipped to the given range."""
     x, scale, zero = cast(input, _FLOAT32), _scalar("scale", scale), _scalar("zero_point", zero_point)
     if is_known(scale) and not value_of(scale) > 0:
         raise OperandError(f"scale={value_of(scale)}", rule="the scale must be positive")
-    # the reciprocal has 64 bits, the product 32
+    # compute the reciprocal in 64 bits, the product in 32
     factor = cast(1 / cast(scale, _FLOAT64), _FLOAT32)
     rounded = round_half_even(x * (fold(factor) if is_known(scale) else factor))
     return _within(rounded + cast(zero, _FLOAT32), quant_min, quant_max, dtype)
@@ -72,7 +72,7 @@ def quantize_channels(
     axis: int,
     dtype: int,
 ) -> Expr:
-    """Quantise like ``quantize_tensor``, with one scale and one zero point for each index of an axis."""
+    """Quantise like ``quantize_tensor``, with a scale and a zero point per index of an axis."""
     x = cast(input, _FLOAT32)
     scale, zero = _of_axis(scales, x, axis), _of_axis(zero_points, x, axis)
     numbers = _with_one_dtype(add, round_half_even(x * (1 / scale)), zero)
@@ -89,7 +89,7 @@ def dequantize_channels(
     of_elements: OfElements,
     out_dtype: int = _FLOAT,
 ) -> Expr:
-    """Return (x − zero point) · scale; each index of an axis has its own scale and its own optional zero point."""
+    """Return (x − zero point) · scale, with a scale and an optional zero point per index of an axis."""
     scale, difference = _of_axis(scales, input, axis), input
     if zero_points is not None:
         difference = _with_one_dtype(subtract, input, _of_axis(zero_points, input, axis))
@@ -100,7 +100,7 @@ def dequantize_channels(
 def quantize_tokens(
     input: Expr, scales: Expr, zero_points: Expr, quant_min: Known[int], quant_max: Known[int], *, dtype: int
 ) -> Expr:
-    """Return x · (1 / scale) + zero point, rounded; each row of the last axis has its own scale and zero point."""
+    """Return x · (1 / scale) + zero point, rounded, with a scale and a zero point per row of the last axis."""
     number = _with_one_dtype(add, input * (1 / _of_rows(scales, input)), _of_rows(zero_points, input))
     return _within(round_half_even(number), quant_min, quant_max, dtype)
 
@@ -109,7 +109,7 @@ def quantize_tokens(
 def dequantize_tokens(
     input: Expr, scales: Expr, zero_points: Expr, *, of_elements: OfElements, output_dtype: int = _FLOAT
 ) -> Expr:
-    """Return (x − zero point) · scale; each row of the last axis has its own scale and zero point."""
+    """Return (x − zero point) · scale, with a scale and a zero point per row of the last axis."""
     difference = _with_one_dtype(subtract, input, _of_rows(zero_points, input))
     return cast(_with_one_dtype(multiply, difference, _of_rows(scales, input)), _result(output_dtype))
 
@@ -124,7 +124,7 @@ def dequantize_groups(
     group_size: int,
     output_dtype: int = _FLOAT,
 ) -> Expr:
-    """Return (x − zero point) · scale of a matrix; each group of elements in a row has its own scale and zero point."""
+    """Return (x − zero point) · scale of a matrix, with a scale and a zero point per group of elements in a row."""
     x, size = input, group_size
     if x.ndim == 2 and scales.ndim and scales.shape[-1] == 1 and size > x.shape[1]:
         size = x.shape[1]
@@ -156,7 +156,7 @@ def choose(input: Expr, *, quant_min: int, quant_max: int, eps: float, dtype: in
 
 @operator(f"{_DOMAIN}.choose_qparams_symmetric")
 def choose_symmetric(input: Expr, *, quant_min: int, quant_max: int, eps: float, dtype: int) -> tuple[Expr, Expr]:
-    """Return scale and zero point like ``choose``, with the zero point in the middle of the dtype's range."""
+    """Return a scale and zero point like ``choose``, with the zero point in the middle of the dtype's range."""
     _check_choice(input, quant_min, quant_max, dtype)
     largest = maximum(-minimum(min(input), 0), maximum(max(input), 0))
     scale = maximum(largest / input.dtype.type((quant_max - quant_min) / 2), np.float32(eps))
@@ -174,7 +174,7 @@ def _check_choice(x: Expr, low: int, high: int, dtype: int) -> None:
 
 @operator(f"{_DOMAIN}.choose_qparams_per_token")
 def choose_for_tokens(input: Expr, *, dtype: int) -> tuple[Expr, Expr]:
-    """Return scales of rows (…, 1) that map the largest magnitude to 127, and zero points of 0."""
+    """Return row scales (…, 1) that map the largest magnitude to 127, and zero points of 0."""
     _int8_limits(dtype)
     largest = max(absolute(input), -1, keepdims=True)
     if largest.dtype == np.float16:
@@ -185,7 +185,7 @@ def choose_for_tokens(input: Expr, *, dtype: int) -> tuple[Expr, Expr]:
 
 @operator(f"{_DOMAIN}.choose_qparams_per_token_asymmetric")
 def choose_for_tokens_asymmetric(input: Expr, *, dtype: int) -> tuple[Expr, Expr]:
-    """Return scales and zero points of rows (…, 1) that map all elements and 0 into int8."""
+    """Return row scales and zero points (…, 1) that map all elements and 0 into int8."""
     (low, high), x = _int8_limits(dtype), input
     least, most = minimum(min(x, -1, keepdims=True), 0), maximum(max(x, -1, keepdims=True), 0)
     scale = maximum((most - least) / x.dtype.type(high - low), x.dtype.type(np.finfo(np.float32).eps))
@@ -196,20 +196,20 @@ def choose_for_tokens_asymmetric(input: Expr, *, dtype: int) -> tuple[Expr, Expr
 
 
 def _with_one_dtype(operation: Callable[[Expr, Expr], Expr], x: Expr, y: Expr) -> Expr:
-    """Return ``operation`` of x and y; as in torch, an integer operand is first cast to the other operand's dtype."""
+    """Return ``operation`` of x and y; an integer operand is first cast to the other operand's dtype, as in torch."""
     real = [value.dtype for value in (x, y) if value.dtype.kind == "f"]
     return operation(cast(x, real[0]), cast(y, real[0])) if len(real) == 1 else operation(x, y)
 
 
 def _scalar(name: str, value: Expr) -> Expr:
-    """Return a scale or zero point for all elements as a scalar."""
+    """Return a one-element scale or zero point as a scalar."""
     if value.size != 1:
         raise OperandError(f"{name} is {value.type}", rule=f"{name} must be one number")
     return reshape(value, ())
 
 
 def _of_axis(value: Expr, x: Expr, axis: int) -> Expr:
-    """Return scales or zero points for each index of an axis, with axes that broadcast to x."""
+    """Return scales or zero points per index of an axis, with axes that broadcast to x."""
     axis = normalize_axis(axis, x.ndim, "a scale of channels")
     if value.shape != (x.shape[axis],):
         raise OperandError(
@@ -220,7 +220,7 @@ def _of_axis(value: Expr, x: Expr, axis: int) -> Expr:
 
 
 def _of_rows(value: Expr, x: Expr) -> Expr:
-    """Return scales or zero points for each row of the last axis, after checking their shape."""
+    """Return scales or zero points per row of the last axis, after checking their shape."""
     if not x.ndim or value.shape != (*x.shape[:-1], 1):
         raise OperandError(
             f"{value.type} for {x.type}",

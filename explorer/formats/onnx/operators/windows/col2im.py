@@ -1,4 +1,4 @@
-"""Col2Im, which adds up columns of windows to images (since opset 18)."""
+"""Col2Im, which sums columns of windows into images (since opset 18)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def columns_to_images(
     pads: Ints | None = None,
     strides: Ints | None = None,
 ) -> Expr:
-    """Add up columns (N, C · taps, windows) at the positions of their windows in images."""
+    """Add columns (N, C · taps, windows) at the positions of their windows in images."""
     count = len(image_shape)
     steps, gaps = strides or (1,) * count, dilations or (1,) * count
     widths = pads or (0,) * (2 * count)

@@ -1,8 +1,7 @@
 """Convolution of signals, images and volumes, transposed convolution, and deformable convolution.
 
-(Conv and ConvTranspose since opset 1, DeformConv since 19; opset 22 only added dtypes.) In ConvTranspose,
-``output_shape`` and ``auto_pad`` determine the size of the result. ``_cut`` computes how many pixels must be cut off to
-get this size.
+The standard has Conv and ConvTranspose since opset 1, DeformConv since 19; opset 22 only added dtypes. If ConvTranspose
+has ``output_shape`` or ``auto_pad``, ``_cut`` computes how many pixels to cut off to get the requested size.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from explorer.ops.nn.deform_conv import deform_conv2d
 
 @operator("Conv")
 def convolution(X: Expr, W: Expr, B: Expr | None = None, *, window: WindowAttributes, group: int = 1) -> Expr:
-    """Return the cross-correlation with filters W plus a bias B; a signal is an image of one row."""
+    """Return the cross-correlation with filters W plus a bias B; a signal becomes an image with one row."""
     _check(X, W, window)
     strides, dilations = window.steps(X)
     return conv(X, W, B, X.ndim - 2, strides, window.padding(X, W.shape[2:]), dilations, group)
@@ -69,9 +68,9 @@ def transposed_convolution(
 
 
 def _spatial(x: Expr, output_shape: Ints, reach: Ints) -> Ints:
-    """Return the spatial lengths in ``output_shape``; raise OperandError if they are beyond the filters' ``reach``."""
+    """Return the spatial lengths in ``output_shape``; raise OperandError if they exceed the filters' ``reach``."""
     count = x.ndim - 2
-    if len(output_shape) not in (count, count + 2):  # older files also list the batch and the channels
+    if len(output_shape) not in (count, count + 2):  # older files also list batch and channels
         raise OperandError(
             f"an operand {x.type} and output_shape {output_shape}",
             rule="output_shape must have one number for each axis after the channels",
@@ -87,13 +86,13 @@ def _spatial(x: Expr, output_shape: Ints, reach: Ints) -> Ints:
 
 
 def _cut(reach: Ints, target: Ints, auto_pad: AutoPad) -> Sides:
-    """Return the number of pixels to cut off at each side of the filters' ``reach`` to get the size ``target``."""
+    """Return the number of pixels to cut off each side of an output of size ``reach`` to get the size ``target``."""
     cuts = []
     for length, goal in zip(reach, target, strict=True):
-        # if strides are larger than the filters, the reach may be below SAME's target: nothing is cut off or added
+        # if strides exceed the filters, the reach may be below SAME's target, and nothing is cut off or added
         total = max(length - goal, 0)
         small, large = total // 2, total - total // 2
-        # the standard cuts an odd pixel at the end for SAME_UPPER, otherwise at the start
+        # of an odd number, the standard cuts the extra pixel at the end for SAME_UPPER, otherwise at the start
         cuts.append((small, large) if auto_pad == "SAME_UPPER" else (large, small))
     return tuple(cuts)
 
@@ -110,7 +109,7 @@ def deformable_convolution(
     offset_group: int = 1,
     window: WindowAttributes,
 ) -> Expr:
-    """Return a convolution with filters W, plus a bias B; offsets move its taps, and a mask multiplies them."""
+    """Return a convolution with filters W plus a bias B; offsets move its taps, and a mask scales them."""
     if X.ndim != 4 or W.ndim != 4 or offset.ndim != 4:
         raise OperandError(
             f"X {X.type}, W {W.type}, offset {offset.type}",

@@ -1,7 +1,7 @@
 """Pooling of signals, images and volumes.
 
-In explorer and torch, padding is limited to half a window. ONNX has no such limit, so larger padding is recorded as a
-separate operation.
+explorer and torch limit padding to half a window. ONNX has no such limit, so larger padding is recorded as a separate
+operation.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def _windows(x: Expr, window: WindowAttributes, ceil_mode: int) -> Windows:
 def _largest(x: Expr, windows: Windows) -> Expr:
     size, strides, dilation, sides, ceil = windows
     if _is_wide(windows):
-        # Padding must not be larger than any element.
+        # Padding must not exceed any element.
         lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
         x, sides, ceil = padded(x, windows.widths(x), constant_values=lowest), ((0, 0),) * len(sides), False
     return pooling.max_pool(x, x.ndim - 2, size, strides, sides, dilation, ceil)
 
 
 def _is_wide(windows: Windows) -> bool:
-    """Return whether padding exceeds half a window and must therefore be a separate operation."""
+    """Return whether padding exceeds half a window, so that it must be a separate operation."""
     numbers = zip(windows.sides, windows.dilation, windows.size, strict=True)
     return any(2 * max(side) > gap * (n - 1) + 1 for side, gap, n in numbers)
 
@@ -127,7 +127,7 @@ def global_max_pool(X: Expr) -> Expr:
 
 
 class Windows(NamedTuple):
-    """Windows over the spatial axes of an operand: sizes, strides, dilation and padding, one number for each axis."""
+    """Windows over the spatial axes of an operand: sizes, strides, dilation and padding of each axis."""
 
     size: Ints
     strides: Ints
@@ -152,7 +152,7 @@ class Windows(NamedTuple):
         return tuple(counts)
 
     def widths(self, x: Expr) -> Sides:
-        """Return the padding of all axes that lets all windows fit into the operand."""
+        """Return the padding of all axes with which all windows fit into the operand."""
         ends = [
             (before, max((count - 1) * step + gap * (size - 1) + 1 - length - before, 0))
             for length, size, step, gap, (before, _), count in zip(x.shape[2:], *self[:4], self.counts(x), strict=True)
@@ -160,7 +160,7 @@ class Windows(NamedTuple):
         return ((0, 0), (0, 0), *ends)
 
     def taps(self, x: Expr, filler: float) -> list[Expr]:
-        """Return the elements at each window position, in row-major order, with ``filler`` outside the operand."""
+        """Return the elements at each position in a window, in row-major order, with ``filler`` outside the operand."""
         claim_steps("taps of windows", prod(self.size))
         padded_x = padded(x, self.widths(x), constant_values=filler)
         steps = [*zip(self.strides, self.dilation, self.counts(x), strict=True)]
@@ -170,9 +170,9 @@ class Windows(NamedTuple):
         ]
 
     def inside(self, x: Expr, counted: bool) -> Any:
-        """Return the number of each window's taps that are inside the operand, as an array.
+        """Return, for each window, the number of taps inside the operand.
 
-        If ``counted`` is True, taps inside the padding also count.
+        With ``counted``, taps inside the padding also count.
         """
         result = np.ones((), np.int64)
         for length, size, step, gap, (before, after), count in zip(x.shape[2:], *self[:4], self.counts(x), strict=True):
@@ -191,7 +191,7 @@ def _tap(position: int, axis: tuple[int, int, int]) -> slice:
 
 @rounded_once
 def averages(x: Expr, windows: Windows, counted: bool) -> Expr:
-    """Return the mean of each window's taps inside the operand; if ``counted``, taps in the padding also count."""
+    """Return the mean of each window's taps inside the operand; with ``counted``, taps in the padding also count."""
     return add_n(*windows.taps(x, 0)) / np.asarray(windows.inside(x, counted), x.dtype)
 
 
@@ -203,13 +203,13 @@ def norms(x: Expr, windows: Windows, p: int) -> Expr:
 
 
 def largest_indices(x: Expr, windows: Windows, by_columns: bool) -> Expr:
-    """Return, as int64, the index in the whole operand of the first largest element of each window.
+    """Return the int64 index in the whole operand of the first largest element of each window.
 
-    Indices are row-major; if ``by_columns`` is True, the first spatial axis varies fastest.
+    Indices are row-major, or with ``by_columns``, the first spatial axis varies fastest.
     """
     spatial, counts = x.shape[2:], windows.counts(x)
     is_integer = x.dtype.kind in "iu"
-    # smaller than every element, because integers have no −∞
+    # less than any element, because integers have no −∞
     values = cast(x, np.dtype(np.int64)) if is_integer else x
     chosen = argmax(stack(windows.taps(values, np.iinfo(np.int64).min if is_integer else -np.inf), axis=-1), -1)
     claim_constant("indices of the largest elements", prod(x.shape[:2]) + sum(counts))

@@ -1,8 +1,8 @@
 """RoiAlign and MaxRoiPool, which resample regions of images to one size for two-stage detectors.
 
-(RoiAlign since opset 10; since opset 16 pixel centres have half coordinates.) Regions are inputs. A region is divided
-into bins. The value of a bin is the mean or maximum of samples that are interpolated between pixels. Along each axis, a
-sample reads two pixels, so a mean is computed over rows first, then over columns. (He et al., Mask R-CNN, 2017.)
+A region is an input, and is divided into bins. The value of a bin is the mean or maximum of samples, which are
+interpolated between pixels. Interpolation is separable, so a mean is computed over rows first, then over columns. (He
+et al., Mask R-CNN, 2017.) RoiAlign exists since opset 10; since opset 16, pixel centres have half coordinates.
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ from explorer.net.operators.signature import Ints
 from explorer.ops.nn.kernels.window import Pair
 
 _MAX_SAMPLES = 2**20
-"""maximum number of samples of a region along an axis; there is no maximum if each bin has one sample"""
+"""maximum number of samples of a region along an axis; one sample per bin is always allowed"""
 _MAX_ELEMENTS = 2**26
-"""maximum number of elements read for one region, since a hostile file may request more than fits in memory"""
+"""maximum number of elements read per region, since a hostile file may request more than fits in memory"""
 
 
 class RoiAlign(Operation):
     """Bins of regions resampled from images: (N, C, H, W), (R, 4), image indices (R,) → (R, C, *size).
 
-    A region is given by the x, y of two corners, times ``scale``. ``samples`` is the number of samples of a bin along
-    an axis; 0 means about one sample per pixel. ``mode`` "avg" returns the mean of the samples, "max" the largest
-    product of a pixel and its weight. If ``is_centred`` is True, the centre of a pixel is half a pixel from its corner,
-    and a region may be smaller than a pixel.
+    A region is given by the x, y of two corners, times ``scale``. A bin has ``samples`` samples along an axis; 0 means
+    about one sample per pixel. ``mode`` "avg" returns the mean of the samples, "max" the largest product of a pixel and
+    its weight. If ``is_centred`` is set, pixel centres have half coordinates, and a region may be smaller than a pixel.
     """
 
     size: Pair
@@ -42,9 +41,9 @@ class RoiAlign(Operation):
     is_centred: bool = True
     portable = False
     accumulates = True
-    nondifferentiable = "regions choose pixels by values of the run, and no file trains with them"
+    nondifferentiable = "the pixels that a region reads depend on values, and no known file trains with regions"
     refuses_gradient = True
-    unbatchable = "regions name images by their number in one batch"
+    unbatchable = "regions refer to images by their index in a single batch"
     examples = (
         Example(real(2, 2, 5, 6), real(3, 4, low=0.0, high=4.0), integers(3, high=2), size=(2, 3)),
         Example(
@@ -69,7 +68,7 @@ class RoiAlign(Operation):
         """Resample each region; raise ValueError if an image index is invalid or a corner is infinite."""
         if not np.isfinite(regions).all():
             raise ValueError("a region with an infinite or NaN corner")
-        # In single precision, or the regions' precision if higher, like the original operators.
+        # In single precision, or in the precision of the regions if it is higher, like the original operators.
         dtype = np.result_type(regions.dtype, np.float32)
         with np.errstate(over="ignore"):
             corners = regions.astype(dtype) * dtype.type(self.scale) - dtype.type(0.5 if self.is_centred else 0)
@@ -86,14 +85,14 @@ class RoiAlign(Operation):
                 raise ValueError(
                     f"a region of {across} × {along} samples of {x.shape[1]} channels exceeds {_MAX_ELEMENTS} elements"
                 )
-            # The pixels are cut out first, so that a mean over rows reads no other columns.
+            # Cut the pixels out first, so that a mean over rows reads no other columns.
             pixels = x[image, :, rows.extent, columns.extent]
             resampled = self._largest if self.mode == "max" else _mean
             out[index] = resampled(pixels, rows.from_first(), columns.from_first())
         return out
 
     def _taps(self, first: np.floating, last: np.floating, axis: int, length: int) -> _Taps:
-        """Return the pixels read by the samples of each bin along an axis of a region."""
+        """Return the pixels that each bin's samples read along an axis of a region."""
         extent, bins = last - first, self.size[axis]
         if not self.is_centred:
             extent = max(extent, extent.dtype.type(1))
@@ -105,7 +104,7 @@ class RoiAlign(Operation):
             (np.arange(count, dtype=extent.dtype) + extent.dtype.type(0.5)) * step / extent.dtype.type(max(count, 1))
         )
         place = first + np.arange(bins, dtype=extent.dtype)[:, None] * step + sample_offsets
-        # A sample more than one pixel outside the image is 0. A nearer sample is read from the edge.
+        # A sample more than one pixel outside the image is 0; a nearer sample is read from the edge.
         inside = (place >= -1) & (place <= length)
         place = place.clip(0, length - 1)
         low = place.astype(np.intp)
@@ -127,12 +126,12 @@ class RoiAlign(Operation):
         return best
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return four products for each bin, as for one sample, since the number of samples is unknown."""
+        """Return four products per bin, as for a single sample, because the number of samples is unknown."""
         return 8 * types[1].shape[0] * types[0].shape[1] * self.size[0] * self.size[1]
 
 
 class _Taps(NamedTuple):
-    """Indices and weights of the pixels before and after the samples of bins, (bins, samples)."""
+    """Indices and weights of the pixels before and after each sample, (bins, samples)."""
 
     low: Array
     high: Array
@@ -141,11 +140,11 @@ class _Taps(NamedTuple):
 
     @property
     def extent(self) -> slice:
-        """The range of pixels that the samples read."""
+        """Range of the pixels that the samples read."""
         return slice(int(self.low.min()), int(self.high.max()) + 1) if self.low.size else slice(0, 1)
 
     def from_first(self) -> _Taps:
-        """Return the taps with indices relative to the first pixel that the samples read."""
+        """Return the taps with indices relative to the first pixel read."""
         first = self.extent.start
         return self._replace(low=self.low - first, high=self.high - first)
 
@@ -178,7 +177,7 @@ def roi_align(
     sampling_ratio: int = 0,
     spatial_scale: float = 1.0,
 ) -> Expr:
-    """Return bins of regions, each the mean or maximum of samples interpolated between pixels."""
+    """Return the bins of regions, each the mean or maximum of samples interpolated between pixels."""
     if min(output_height, output_width) < 1 or sampling_ratio < 0:
         raise OperandError(
             f"{output_height} × {output_width} bins and sampling_ratio={sampling_ratio}",
@@ -193,16 +192,15 @@ def roi_align(
 class MaxRoiPool(Operation):
     """Largest elements of a grid of ``size`` windows in regions: (N, C, H, W), (R, 5) → (R, C, *size).
 
-    A region is given by the index of an image and the x, y of two corners, times ``scale``. A window without pixels
-    gives 0.
+    A region is given by an image index and the x, y of two corners, times ``scale``. A window without pixels gives 0.
     """
 
     size: Pair
     scale: float = 1.0
     portable = False
-    nondifferentiable = "regions choose pixels by values of the run, and no file trains with them"
+    nondifferentiable = "the pixels that a region reads depend on values, and no known file trains with regions"
     refuses_gradient = True
-    unbatchable = "regions name images by their number in one batch"
+    unbatchable = "regions refer to images by their index in a single batch"
     examples = (Example(real(1, 2, 4, 5), real(3, 5, low=0.0, high=0.4), size=(2, 2)),)
 
     def infer(self, x: TensorType, regions: TensorType) -> TensorType:
@@ -233,7 +231,7 @@ class MaxRoiPool(Operation):
         return out
 
     def _windows(self, first: int, last: int, length: int, axis: int) -> list[slice]:
-        """Return the range of pixels of each window along an axis of a region, clipped to the image."""
+        """Return the pixel range of each window along an axis of a region, clipped to the image."""
         count = self.size[axis]
         # in single precision, like the original operators
         step = np.float32(max(last - first + 1, 1)) / np.float32(count)
@@ -241,12 +239,12 @@ class MaxRoiPool(Operation):
         return [slice(min(max(low, 0), length), min(max(high, 0), length)) for low, high in ends]
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
-        """Return one comparison for each region and pixel of an image, since the actual number is unknown."""
+        """Return one comparison per region and pixel of an image, because the actual number is unknown."""
         return types[1].shape[0] * types[0].size // max(types[0].shape[0], 1)
 
 
 def _nearest(number: float) -> int:
-    """Return the nearest integer, with halves rounded away from zero."""
+    """Return the nearest integer; halves are rounded away from zero."""
     return int(math.copysign(math.floor(abs(number) + 0.5), number))
 
 

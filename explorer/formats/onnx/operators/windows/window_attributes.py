@@ -24,7 +24,7 @@ def check_rank(x: Expr) -> None:
 
 @dataclass(frozen=True)
 class WindowAttributes:
-    """Attributes of windows: ``auto_pad``, and lists with one number for each spatial axis (``pads`` has two)."""
+    """Attributes of windows: ``auto_pad``, and lists with one number per spatial axis (two for ``pads``)."""
 
     kernel_shape: Ints | None = None
     strides: Ints | None = None
@@ -57,7 +57,7 @@ class WindowAttributes:
             return tuple((pads[axis], pads[axis + count]) for axis in range(count))
         widths = []
         for length, window, step, gap in zip(x.shape[2:], size, *self.steps(x), strict=True):
-            # there are ⌈length / stride⌉ results, and this much padding completes the last window
+            # there are ⌈length / stride⌉ windows; pad so that the last one fits
             total = max((-(-length // step) - 1) * step + gap * (window - 1) + 1 - length, 0)
             small, large = total // 2, total - total // 2
             widths.append((small, large) if self.auto_pad == "SAME_UPPER" else (large, small))
@@ -65,7 +65,7 @@ class WindowAttributes:
 
 
 def for_each_axis(x: Expr, name: str, values: Ints | None, default: int = 1) -> Ints:
-    """Return the attribute ``values`` with one number for each spatial axis of x; ``default`` if it is omitted."""
+    """Return the attribute ``values`` with one number per spatial axis of x; ``default`` if it is omitted."""
     if values is None:
         return (default,) * (x.ndim - 2)
     if len(values) != x.ndim - 2:
