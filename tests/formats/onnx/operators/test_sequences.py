@@ -98,7 +98,7 @@ def test_an_optional_is_its_value_or_none(tmp_path: Path, reads: list[str], has:
         ),
         (
             [node("SplitToSequence", ["x", "s"], ["q"]), node("SequenceAt", ["q", "s"], ["y"])],
-            "sum up to the length of the axis",
+            "add up to the length of the axis",
         ),
         (
             [node("SequenceEmpty", [], ["q"]), node("ConcatFromSequence", ["q"], ["y"], axis=0)],
