@@ -131,7 +131,7 @@ def _check_loader(loader: Any) -> None:
     if loader is not None and not isinstance(loader, Resumable):
         raise OperandError(
             f"the loader {loader!r}",
-            rule="a saved or restored loader must have state(), check_state() and load_state()",
+            rule="a loader must have the methods state(), check_state() and load_state()",
             fix="ex.train.DataLoader(dataset), or omit the loader",
         )
 
@@ -162,7 +162,7 @@ def _check_identity(module: Module, metadata: dict[str, Any], target: Path) -> N
 
 
 def _layers(module: Module) -> dict[str, Any]:
-    """Return layer name → options, for the options that the weights do not determine."""
+    """Return the options of each layer that its weights do not determine."""
     return {layer.name: layer.settings() for layer in module.training_layers}
 
 

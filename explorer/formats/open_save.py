@@ -83,7 +83,6 @@ def _is_torch(what: object) -> bool:
 
 
 def _open_torch(model: Any, example_inputs: Any, dynamic_shapes: Any, weights: object) -> Net:
-    """Open a torch module or an exported program as a net."""
     if weights is not None:
         raise OperandError(
             "weights= for a torch module",
@@ -155,7 +154,6 @@ def _inputs_error(path: Any, argument: str) -> OperandError:
 
 
 def _absent(path: Path) -> FileError:
-    """Return the error for a missing file."""
     near = near_file(path, endings())
     fix = f"correct the path of the {path.suffix} file"
     return FileError(
@@ -253,7 +251,6 @@ def _save_expressions(what: Any, path: Path, entry: Format | None, inputs: Mappi
 
 
 def _not_written(net: Net, path: Path, entry: Format | None) -> FileError:
-    """Return the error for a net that cannot be written to this path."""
     supported = [other for other in FORMATS.values() if other.writes(net.definition)]
     # The format of the net's own dialect is suggested before explorer's format, which supports every dialect.
     best = min(supported, key=lambda other: other.any_dialect, default=None)

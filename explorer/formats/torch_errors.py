@@ -108,7 +108,6 @@ def name_of(model: Any) -> str:
 
 
 def _leaves(values: Any, kind: Any) -> list[Any]:
-    """Return the leaves of type ``kind`` in nested tuples, lists and dicts."""
     return [leaf for leaf in pytree().tree_leaves(values) if isinstance(leaf, kind)]
 
 

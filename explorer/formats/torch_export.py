@@ -133,7 +133,6 @@ def _evaluated(model: Any) -> str:
 
 
 def _torch() -> Any:
-    """Import and return the package torch with its exporter."""
     for name in ("torch", "onnxscript"):
         try:
             import_module(name)

@@ -127,7 +127,6 @@ def _length(x: Any, dim: int) -> Any:
 
 
 def _masked_select(self: Any, mask: Any) -> Any:
-    """Translate masked_select, which broadcasts its operands."""
     op, vector = operators(), constant([-1])
     broadcast = op.Where(mask, self, self)
     return op.Compress(op.Reshape(broadcast, vector), op.Reshape(op.Expand(mask, op.Shape(broadcast)), vector))
@@ -175,7 +174,6 @@ def _distances(x1: Any, x2: Any, p: float, compute_mode: int | None = None) -> A
 
 
 def _kth(self: Any, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    """Translate kthvalue; return the elements and their indices."""
     op = operators()
     if len(self.shape) == 0:
         return op.Identity(self), constant(np.int64(0))

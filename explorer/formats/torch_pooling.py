@@ -86,7 +86,6 @@ def _gathered(x: Any, indices: Any, axes: int) -> Any:
 
 
 def _adaptive_max(self: Any, output_size: Sequence[int]) -> Any:
-    """Translate adaptive_max_pool; return the maxima and their flat indices."""
     op = operators()
     indices, _ = _windows(self.shape, output_size)
     elements, front = _gathered(self, indices, len(output_size))

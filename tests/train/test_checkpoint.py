@@ -321,6 +321,6 @@ def test_an_unwritable_checkpoint_raises_an_error_before_training(tmp_path: Path
         with pytest.raises(ex.ExplorerError, match=rule):
             module.save(wrong)
     for call in (module.save, module.restore):
-        with pytest.raises(ex.OperandError, match="must have state"):
+        with pytest.raises(ex.OperandError, match="must have the methods state"):
             call(tmp_path / "x.npz", 3)
     assert not [*tmp_path.iterdir()]

@@ -207,7 +207,9 @@ def _parse_prefix(text: str, tokens: list[_Token]) -> Node:
             continue
         if token.text == "]":
             if not frames or not frames[-1].is_list:
-                raise ExpressionError(text, token.column, "']'", rule="a list must be closed after a complete value")
+                raise ExpressionError(
+                    text, token.column, "']'", rule="a list must not be closed before its last value is complete"
+                )
             value = frames.pop().close()
         else:
             value = _leaf(text, token)
@@ -230,7 +232,7 @@ def _parse_prefix(text: str, tokens: list[_Token]) -> Node:
                     text,
                     following.column,
                     f"{shorten(following.text)} is left over",
-                    rule="an expression must end where the functions' arities are satisfied",
+                    rule="an expression must end when all functions have their arguments",
                 )
             else:
                 return value

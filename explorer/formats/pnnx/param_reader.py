@@ -244,7 +244,7 @@ class _Reader:
         if unexpected or operator.arguments or operator.weights:
             raise GrammarError(
                 f"{operator.type} {shorten(operator.name)} has more than its {'outputs' if is_input else 'inputs'}",
-                rule="pnnx.Input must have only outputs, pnnx.Output only inputs, and neither arguments nor weights",
+                rule="pnnx.Input must have only outputs, and pnnx.Output only inputs, without arguments or weights",
             )
         if is_input:
             self.inputs.extend(operator.outputs)

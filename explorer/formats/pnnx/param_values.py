@@ -114,7 +114,6 @@ def read_value(text: str) -> Plain:
 
 
 def _read_items(text: str) -> tuple[Plain, ...]:
-    """Parse the items of a list; an item that begins with a bracket is a nested list."""
     items: list[Plain] = []
     inner: list[str] = []
     for part in text[1:-1].split(","):

@@ -1,4 +1,4 @@
-"""Results of recurrent modules, some of which pnnx omits: it writes only used results, without their names.
+"""Results of recurrent modules. pnnx writes only the results that are used, without their names.
 
 Results are therefore identified by their recorded shapes: (N, steps, features) for the sequence, and (layers ·
 directions, N, features) for a final state. These shapes may be equal, for example with two samples, steps and layers.

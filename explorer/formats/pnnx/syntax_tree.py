@@ -108,7 +108,7 @@ def syntax_tree(expression: str | NetOperator) -> SyntaxTree:
     if not isinstance(text, str):
         raise OperandError(
             f"the syntax tree of {expression!r}",
-            rule="the argument must be the text of an expression, or an operator of type pnnx.Expression",
+            rule="the argument must be an expression as a string, or an operator of type pnnx.Expression",
             fix='ex.syntax_tree("add(@0,mul(@1,2))")',
         )
     return SyntaxTree(text, parse(text, len(expression.inputs)), expression.inputs)

@@ -129,8 +129,6 @@ class _Inputs:
 
 
 class _GraphReader:
-    """Reader of one graph."""
-
     def __init__(self, reader: _Reader, graph: FileGraph, signature: Signature | None) -> None:
         self.reader, self.graph, self.file = reader, graph, reader.file
         self.names = tensor_names(graph, signature)
@@ -140,7 +138,7 @@ class _GraphReader:
         self.operator_names = OperatorNames()
 
     def read(self, name: str) -> NetDefinition:
-        """Return the graph's definition, named ``name``."""
+        """Return the definition of the graph; its name is ``name``."""
         operators = [self._operator(number, operator) for number, operator in enumerate(self.graph.operators, 1)]
         # outputs of a net must be computed by operators
         constants = [index for index in dict.fromkeys(self.graph.outputs) if self._is_constant(index)]
@@ -338,7 +336,7 @@ class StoredWeights(KeyedWeights[StoredTensor]):
 
 
 def stored(tensor: FileTensor, name: str, file: KeptFile) -> StoredTensor:
-    """Return the constant ``tensor`` with a name; raise FileError if its size in bytes does not match its shape."""
+    """Return the constant ``tensor``, named ``name``; raise FileError if its size in bytes does not match its shape."""
     shape, data = tensor.shape or (), tensor.data or ByteRange(0, 0)
     if any(length < 0 for length in shape) or not is_addressable(shape, memory_dtype(tensor.dtype)):
         raise FileError(

@@ -60,7 +60,6 @@ class GgufWeights(KeyedWeights[GgufTensor]):
         self._file.check()
 
     def _floats(self, tensor: GgufTensor, raw: NDArray[np.uint8]) -> NDArray[Any]:
-        """Convert the quantised blocks of a tensor to floats."""
         if find_spec(_PACKAGE) is None:
             raise self._unreadable(
                 tensor, f"the package {_PACKAGE} must be installed", "pip install 'explorer-graphs[gguf]'"

@@ -68,7 +68,7 @@ def read_index(path: str | os.PathLike[str]) -> NetDefinition:
 
 
 def _shards(index: Path) -> dict[str, str]:
-    """Return tensor name → file name."""
+    """Return the file name of each tensor."""
     data = content(index, "correct the path of the index")
     try:
         shards = json.loads(data)["weight_map"]

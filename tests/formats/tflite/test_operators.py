@@ -137,7 +137,7 @@ REFUSED = {
         "quantised arithmetic is not supported"),
     "another scale": (
         Case("RESHAPE", [constant(np.zeros(4, np.int8), scale=(1.0, 2.0, 1.0, 1.0)), constant([2, 2], "int32")],
-             results=[Tensor((2, 2), "int8", scale=(2.0,))]), "unless all have one scale and zero point"),
+             results=[Tensor((2, 2), "int8", scale=(2.0,))]), "unless they share one scale and zero point"),
     "hybrid": (
         Case("FULLY_CONNECTED", [(2, 4), constant(np.zeros((3, 4), np.int8), scale=(0.5,), zero_point=(0,))]),
         "weights: quantised integers with a scale"),
@@ -154,7 +154,7 @@ REFUSED = {
     "activation": (
         Case("CONCATENATION", [Input(Tensor((2,), "int8", scale=(0.5,), zero_point=(9,)), np.ones(2, np.int8))] * 2,
              "ConcatenationOptions", {"FusedActivationFunction": 1},
-             [Tensor((4,), "int8", scale=(0.5,), zero_point=(9,))]), "without an activation"),
+             [Tensor((4,), "int8", scale=(0.5,), zero_point=(9,))]), "there is no activation"),
     "tiny scale": (
         Case("FULLY_CONNECTED", [Input(Tensor((1, 2), "int8", scale=(0.5,), zero_point=(9,)), np.ones((1, 2), np.int8)),
                                  constant(np.ones((1, 2), np.int8), scale=(0.5,), zero_point=(0,))],
@@ -164,7 +164,7 @@ REFUSED = {
         Case("AVERAGE_POOL_2D", [Input(Tensor((1, 2, 2, 1), "int8", scale=(0.5,), zero_point=(9,)),
                                        np.ones((1, 2, 2, 1), np.int8))], "Pool2DOptions",
              {"StrideW": 1, "StrideH": 1, "FilterWidth": 2, "FilterHeight": 2},
-             [Tensor((1, 2, 2, 1), "int8", scale=(0.25,), zero_point=(9,))]), "all have one scale and zero point"),
+             [Tensor((1, 2, 2, 1), "int8", scale=(0.25,), zero_point=(9,))]), "share one scale and zero point"),
     "whole division": (
         Case("DIV", [np.ones(3, np.int32)] * 2, results=[Tensor((3,), "int32")]), "x must have a floating dtype"),
     "sign": (
@@ -252,7 +252,7 @@ REFUSED = {
         Case("GATHER_ND", [(2, 3), constant([[0, 0, 0]], "int32")]), "at most one for each axis of the input"),
     "two values": (
         Case("ONE_HOT", [np.array([1], np.int32), constant(4, "int32"), constant(np.ones(2, np.float32)),
-                         constant(np.float32(0))], "OneHotOptions", {"Axis": -1}), "both values scalars"),
+                         constant(np.float32(0))], "OneHotOptions", {"Axis": -1}), "on_value and off_value scalars"),
     "images": (
         Case("RESIZE_BILINEAR", [(1, 2, 2, 1), constant([0, 4], "int32")]), "size must be a height and a width"),
     "a zero point beyond 8 bits": (

@@ -98,7 +98,7 @@ def multi_head_attention(
         raise OperandError(
             f"bias={bias} with in_proj_bias {'missing' if in_proj_bias is None else 'given'}, out_proj.bias "
             f"{'missing' if out_bias is None else 'given'}",
-            rule="the module must have both biases if bias is True, and none if it is False",
+            rule="the module must have both biases if bias is True, and neither if it is False",
         )
     keys = query if key is None else key
     sequences = [query, keys, keys if value is None else value]

@@ -229,7 +229,7 @@ def _part(op: OperatorContext, x: Expr, expression: Any) -> Expr:
 
 
 def _indices(item: Any) -> Expr | None:
-    """Return integers or a mask (uint8 in older torch) as an expression; return None for any other item."""
+    """Return integers or a mask (possibly uint8, as in torch) as an expression; return None for any other item."""
     if isinstance(item, tuple) and all(type(number) is int and abs(number) < 2**63 for number in item):
         return tensor(np.array(item, np.int64))
     if isinstance(item, Expr) and item.dtype == np.uint8:

@@ -90,7 +90,7 @@ def einsum(*operands: Expr, equation: str) -> Expr:
     ):
         raise OperandError(
             f"equation={equation!r} for {', '.join([str(x.type) for x in operands])}",
-            rule="there must be a letter for each axis; pnnx omits the ... of an equation",
+            rule="the equation must have a letter for each axis, because pnnx omits an ellipsis (...)",
             fix='write all letters in the module ("bij,bjk->bik" for "...ij,...jk->...ik") and export again, or open '
             "the module: ex.open(module, inputs)",
         )

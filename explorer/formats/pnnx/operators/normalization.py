@@ -38,7 +38,8 @@ def _affine(
         raise OperandError(f"the weight {missing!r} is missing", rule="a module with affine=True must have its weights")
     if flag is False and (weight is not None or bias is not None):
         raise OperandError(
-            f"the weight {'bias' if weight is None else 'weight'!r}", rule="a module with affine=False must have none"
+            f"the weight {'bias' if weight is None else 'weight'!r}",
+            rule="a module with affine=False must have no weights",
         )
     return weight, bias
 

@@ -145,7 +145,7 @@ def trapezoid(y: Expr, x: Annotated[Expr | float, Names("x", "dx")] = 1.0, dim: 
     if x.shape not in (y.shape, y.shape[axis : axis + 1]):
         raise OperandError(
             f"points {x.type} for {y.type}",
-            rule="x must have one point for each element of y, or for each index of the axis",
+            rule="x must have one point for each element of y, or one for each index of the axis",
         )
     before = (slice(None),) * (axis if x.ndim == y.ndim else 0)
     widths = x[(*before, slice(1, None))] - x[(*before, slice(0, -1))]

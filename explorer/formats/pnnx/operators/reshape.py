@@ -193,7 +193,7 @@ def chunk(input: Expr, chunks: int, dim: int = 0) -> tuple[Expr, ...]:
     """Split the axis ``dim`` into ``chunks`` parts of equal length; the last part may be shorter."""
     axis = normalize_axis(dim, input.ndim, "chunk")
     if chunks < 1:
-        raise OperandError(f"chunks={chunks}", rule="torch.chunk must make at least one part")
+        raise OperandError(f"chunks={chunks}", rule="chunks must be at least 1")
     return _parts(input, axis, _steps(input.shape[axis], max(1, -(-input.shape[axis] // chunks))))
 
 

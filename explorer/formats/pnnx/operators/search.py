@@ -36,7 +36,7 @@ def searchsorted(
     """
     rows = sorted_sequence
     if right and side == "left":
-        raise OperandError(f"side={side!r}, right={right}", rule="side must be right where right is True")
+        raise OperandError(f"side={side!r}, right={right}", rule="side must not be left if right is True")
     if rows.ndim != 1 and (not rows.ndim or rows.shape[:-1] != input.shape[:-1]):
         raise OperandError(
             f"elements {input.type} among {rows.type}",

@@ -65,7 +65,7 @@ def _level(x: Expr, numbered: list[Tensor]) -> _Level:
         sizes = ", ".join(repr(constant.type) for constant in numbered) or "none"
         raise OperandError(
             f"a feature map {x.type} with the constants {sizes}",
-            rule="there must be one grid and one tensor of anchors of each map's size",
+            rule="each map must have one grid and one tensor of anchors of its size",
             fix="run the net on images of the size with which it was exported",
         )
     return _Level(grids[0], anchors[0])

@@ -1,8 +1,8 @@
 """Elementwise functions, arithmetic and comparisons with broadcasting, and casts.
 
 Quantised operands are computed as in TensorFlow Lite's kernels. The operands of a sum are first converted to a common
-finer scale. A quotient is computed by multiplying with the divisor's reciprocal from a table. The zero points of 16-bit
-operands are 0.
+finer scale. A quotient is computed by multiplying by the divisor's reciprocal, which is looked up in a table. The zero
+points of 16-bit operands are 0.
 """
 
 from __future__ import annotations

@@ -60,6 +60,6 @@ def _halved(x: Numbers) -> Numbers:
 
 
 def saturated_shift(x: Numbers, bits: int, within: int = BITS) -> Numbers:
-    """Return ``x`` · 2^bits, clipped to integers with ``within`` bits and a sign."""
+    """Return ``x`` · 2^bits, clipped to integers with ``within`` bits plus a sign bit."""
     result: Numbers = np.clip(x << bits, -(1 << within), (1 << within) - 1)
     return result

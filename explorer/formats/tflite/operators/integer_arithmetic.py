@@ -309,8 +309,8 @@ def _factors(op: OperatorContext, x: Expr, name: str, weights: Expr, axis: int) 
     ):
         raise OperandError(
             f"{name} has {own.scale.size} scales along axis {own.axis}",
-            rule="there must be one scale, or one for each filter or result, and zero points must be 0, except for one "
-            "zero point with uint8",
+            rule="there must be one scale, or one for each filter or result, and zero points must be 0; only a single "
+            "uint8 scale may have another zero point",
         )
     # in single precision for uint8, as in the interpreter
     with np.errstate(over="ignore"):

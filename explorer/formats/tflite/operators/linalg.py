@@ -48,7 +48,7 @@ def fully_connected(
     if not length or x.size % length:
         raise OperandError(
             f"input is {x.type}, weights {weights.type}",
-            rule="the input must consist of rows as long as the rows of the weights",
+            rule="the rows of input and weights must have the same length",
         )
     if keep_num_dims and (x.ndim < 1 or x.shape[-1] != length):
         raise OperandError(

@@ -247,6 +247,6 @@ def _sides(x: Expr, blocks: tuple[int, ...], sides: Array, name: str) -> tuple[t
     if min(blocks, default=0) < 1 or sides.shape != (len(blocks), 2) or sides.min() < 0 or x.ndim <= len(blocks):
         raise OperandError(
             f"input is {x.type}, block_shape={blocks}, {name}={sides.tolist()}",
-            rule=f"blocks must be at least 1, and each must have two {name} of at least 0",
+            rule=f"block sizes must be at least 1, and each must have two nonnegative {name}",
         )
     return tuple([(int(before), int(after)) for before, after in sides.tolist()])

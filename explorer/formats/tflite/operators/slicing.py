@@ -155,7 +155,7 @@ def _widths(x: Expr, paddings: Array) -> tuple[tuple[int, int], ...]:
     if paddings.shape != (x.ndim, 2) or paddings.min(initial=0) < 0 or paddings.dtype.kind not in "iu":
         raise OperandError(
             f"paddings={paddings.tolist()} for {x.type}",
-            rule="paddings must contain two numbers of at least 0 for each axis",
+            rule="paddings must contain two nonnegative numbers for each axis",
         )
     return tuple([(int(before), int(after)) for before, after in paddings.tolist()])
 
@@ -189,7 +189,7 @@ def one_hot(indices: Expr, depth: Known[int], on_value: Expr, off_value: Expr, *
     if depth < 0 or not are_scalars or indices.dtype.kind not in "iu":
         raise OperandError(
             f"indices {indices.type}, depth={depth}, on_value {on_value.type}, off_value {off_value.type}",
-            rule="indices must be integers, depth at least 0, and both values scalars of one dtype",
+            rule="indices must be integers, depth at least 0, and on_value and off_value scalars of one dtype",
         )
     axis = normalize_axis(axis, indices.ndim + 1, "ONE_HOT")
     claim_constant("ONE_HOT", depth)

@@ -94,7 +94,7 @@ def check_real(op: OperatorContext, moves: bool = False, activation: bool = Fals
     raise OperandError(
         f"{', '.join(quantized)}: quantised integers with a scale and a zero point",
         rule=f"{definition.type}: operands and results must not be quantised"
-        + ", unless all have one scale and zero point, without an activation" * moves
+        + ", unless they share one scale and zero point and there is no activation" * moves
         + "; quantised arithmetic is not supported",
         fix=f"convert the model without quantisation, or register your own {definition.type}: "
         f"{TABLE.registration(definition.type)}",

@@ -60,7 +60,7 @@ def test_errors_of_invalid_operands_contain_the_rule(type: str, operands: list[A
 def test_an_equation_without_its_ellipsis_raises_an_error_with_the_reason(equation: str, shapes: Any) -> None:
     """pnnx writes ...ij,...jk->...ik as ik,kj->ij, so the file does not contain the ellipsis."""
     arrays = [np.ones(shape, np.float32) for shape in shapes]
-    with refused(ex.ExplorerError, "pnnx omits the ... of an equation", "write all letters in the module"):
+    with refused(ex.ExplorerError, "pnnx omits an ellipsis", "write all letters in the module"):
         net_of("torch.einsum", 2, {"equation": equation}).run(*arrays)
 
 

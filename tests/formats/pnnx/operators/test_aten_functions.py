@@ -40,7 +40,7 @@ def test_nan_is_close_to_nan_if_the_file_requests_it() -> None:
 def test_a_rounded_quotient_raises_an_error_if_the_file_shows_it(tmp_path: Path) -> None:
     """pnnx omits the rounding_mode of torch.div but records an integer dtype."""
     path = tmp_path / "m.pnnx.param"
-    for noted, refused_text in (("f32", ""), ("i64", "the rounding of a quotient must be in the file")):
+    for noted, refused_text in (("f32", ""), ("i64", "the file must state how a quotient is rounded")):
         path.write_text(QUOTIENT.format(noted=noted))
         net = ex.open(path)
         if not refused_text:

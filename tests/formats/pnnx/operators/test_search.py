@@ -23,7 +23,7 @@ WHOLE = np.array([1, 2, 3])
         (
             "aten::searchsorted",
             [ROW, ROW, False, True, "left", None],
-            ["side='left', right=True", "side must be right"],
+            ["side='left', right=True", "side must not be left"],
         ),
         ("aten::searchsorted", [ROW, ROW, False, False, "middle", None], ["side='middle'"]),
         ("aten::searchsorted", [ROWS, ROW], ["elements 3 float32 among 2×3 float32", "one for each row of elements"]),

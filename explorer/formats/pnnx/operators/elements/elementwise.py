@@ -182,7 +182,7 @@ def logit(input: Expr, eps: float | None = None) -> Expr:
 
 @file_operator("aten::nan_to_num", "torch.nan_to_num")
 def nan_to_num(input: Expr, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Expr:
-    """Replace NaN and infinite elements, by default by 0 and the limits of the dtype."""
+    """Replace NaN and infinite elements, by default with 0 and the limits of the dtype."""
     if input.dtype.kind != "f":
         return input
     ends = np.finfo(input.dtype)

@@ -165,7 +165,7 @@ def expression(op: OperatorContext, *, expr: str, dtype: Any = None) -> Any:
     if dtype is not None and isinstance(result, Expr) and result.dtype.kind == "f":
         raise OperandError(
             f"{expr} is {result.dtype}, but the file states {dtype}",
-            rule="the rounding of a quotient must be in the file, but pnnx omits the rounding_mode of torch.div",
+            rule="the file must state how a quotient is rounded, but pnnx omits the rounding_mode of torch.div",
             fix="write a // b in the module and export again, or open the module: ex.open(module, inputs)",
         )
     return result

@@ -46,7 +46,7 @@ def _quantized(x: Expr, shape: Shape, scale: Expr | float, zero_point: Expr | fl
     if any(each.size != math.prod(shape) for each in tensors):
         raise OperandError(
             f"scale {tensors[0].type} and zero point {tensors[1].type} for {x.type}",
-            rule="there must be one scale and one zero point, or one of each for each channel",
+            rule="there must be one scale and one zero point, or one of each per channel",
         )
     factor, zero = (reshape(cast(each, x.dtype), shape) for each in tensors)
     # torch multiplies by the reciprocal of the scale, which is rounded

@@ -27,7 +27,7 @@ def _check_filters(filters: Expr, axes: int, kernel_size: Ints | None) -> None:
     if filters.ndim != axes + 2 or filters.shape[2:] != size:
         raise OperandError(
             f"filters {filters.type}" + (f" with kernel_size={size}" if kernel_size else ""),
-            rule=f"the filters must have {axes + 2} axes, the last ones with the sizes kernel_size",
+            rule=f"the filters must have {axes + 2} axes, and the last ones must have the lengths kernel_size",
         )
 
 
