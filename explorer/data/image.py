@@ -210,7 +210,6 @@ def _levels(image: Image.Image, shift: Array, scale: Array, element_dtype: np.dt
 
 
 def _is_raw(shift: Array, scale: Array) -> bool:
-    """Return whether the levels remain integers from 0 to 255, without normalization."""
     return not shift.any() and bool((scale == 1 / 255).all())
 
 

@@ -128,7 +128,7 @@ def _shapes(cls: type[Operation]) -> str:
 
 
 def _dtypes(cls: type[Operation]) -> str:
-    """Return the result's dtype for each operand dtype. Operands that are integers in the example keep their dtype."""
+    """Return the result's dtype for each operand dtype; operands that are integers in the example keep their dtype."""
     if not cls.examples:
         return "the same as its operands'"
     example = cls.examples[0]

@@ -143,7 +143,6 @@ class Minimum(Ufunc):
 
 
 def _max_gradients(g: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """Return the gradients of a and b for max(a, b)."""
     half = where(a == b, 0.5 * g, 0)
     return where(a > b, g, half), where(a < b, g, half)
 

@@ -82,7 +82,7 @@ class Fmin(Ufunc):
 
 
 def _selected_gradients(g: Expr, first: Expr) -> tuple[Expr, Expr]:
-    """Return the gradients of a and b for the upstream gradient ``g``; ``first`` is True where a is selected."""
+    """Return the gradients of a and b; ``first`` is True where a is selected."""
     return where(first, g, 0), where(first, 0, g)
 
 

@@ -64,7 +64,7 @@ def einsum(equation: str, *operands: Any, policies: Items = ()) -> Expr:
 
 @rounded_once
 def _combine(equation: str, *expressions: Expr) -> Expr:
-    """Combine the operands, which have the same dtype, from left to right."""
+    """Combine operands of equal dtype from left to right."""
     terms, result = _parse(equation, expressions)
     sizes: dict[str, int] = {}
     for x, letters in terms:
@@ -111,7 +111,6 @@ def _product(a: _Named, b: _Named, needed: set[str], sizes: dict[str, int]) -> _
 
 
 def _sum_unneeded(term: _Named, needed: set[str]) -> _Named:
-    """Sum ``term`` over the axes whose letters are not ``needed``."""
     axes = tuple([axis for axis, letter in enumerate(term.letters) if letter not in needed])
     if not axes:
         return term

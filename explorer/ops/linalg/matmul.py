@@ -170,7 +170,6 @@ class Matmul(Adjustable):
 
 
 def _product(out: Array, a: Array, b: Array) -> Callable[[], Any]:
-    """Return a function that multiplies ``a`` and ``b`` and writes the result into ``out``."""
     if b.ndim == 2 < a.ndim and a.flags.c_contiguous and out.flags.c_contiguous:
         # compute one product over all rows, because NumPy would compute one product for each stacked matrix
         rows = math.prod(a.shape[:-1])
@@ -197,12 +196,10 @@ def _is_faster_transposed(a: Array, b: Array) -> bool:
 
 
 def _is_worth_transposing(rows: int, right: Shape, char: str) -> bool:
-    """Return whether the shape ``right`` is large enough, and ``rows`` small enough, for a transposed product."""
     return char == "f" and rows in _FEW_ROWS and right[0] >= _MIN_CONTRACTED and math.prod(right) >= _MIN_TRANSPOSED
 
 
 def _transposed_product(columns: Array, matrix: Array, out: Array) -> Array:
-    """Compute (matrix @ columns)ᵀ and write it into ``out``."""
     shape = (len(matrix), columns.shape[1])
     product, transposed = scratch(("turned", shape), [(shape, np.float32)], lambda memory: (memory, memory.T))
     np.matmul(matrix, columns, product)

@@ -71,7 +71,6 @@ def _transposed(x: Expr, axes: tuple[int, ...]) -> Expr:
 
 
 def _contracted_axes(a: Expr, b: Expr, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the contracted axes of a, and the corresponding axes of b."""
     if not isinstance(axes, (tuple, list)):
         count = whole(axes, "tensordot: axes")
         if not 0 <= count <= min(a.ndim, b.ndim):

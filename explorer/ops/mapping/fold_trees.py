@@ -69,7 +69,6 @@ def fold_trees(node: Callable[..., Any], trees: Sequence[Any], leaf: Callable[..
 
 
 def _leaves(steps_of_trees: Forest, leaf: Callable[..., Any] | None) -> tuple[Any, list[Expr]]:
-    """Return the structure of the leaves' values, and the stacked tensors of these values."""
     leaf_groups = groups([column(steps_of_trees.leaves, "ex.fold_trees")])
     if len(leaf_groups) > 1:
         raise OperandError(
@@ -138,7 +137,7 @@ def _part(value: Expr, start: int, stop: int | None) -> Expr:
 
 
 def _joined(parts: list[Expr]) -> Expr:
-    """Return the concatenation of the parts that are not empty."""
+    """Concatenate the parts that are not empty."""
     filled = [part for part in parts if part.shape[0]]
     return filled[0] if len(filled) == 1 else Concatenate(0)(*filled)
 

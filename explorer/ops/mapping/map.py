@@ -133,7 +133,7 @@ def check_function(function: object, caller: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Positions of members in stacked values. Calling a Rows object with the values returns the members."""
+    """Positions of members in stacked values; ``rows(values)`` returns the members."""
 
     indices: tuple[tuple[int, int], ...] | range
     """for each member, (index of the value, row in this value); a range if the members are all rows of one value, in

@@ -137,7 +137,6 @@ def _windows(length: int, count: int) -> Iterator[tuple[int, slice]]:
 
 
 def _weights(window: slice, like: Array) -> Array:
-    """Return each pixel's weight in the mean of ``window``, with the dtype and device of ``like``."""
     weights: Array = np.empty(window.stop - window.start, like.dtype, like=like)
     weights.fill(1 / weights.size)
     return weights

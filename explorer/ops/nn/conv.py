@@ -399,7 +399,6 @@ def conv(
 
 @rounded_once
 def _conv_by_planes(x: Expr, filters: Expr, bias: Any, *, window: Window, groups: int) -> Expr:
-    """Convolve volumes: convolve their planes with each plane of the filters, and add the results."""
     depths = filters.shape[2]
     step, sides, gap, plane = window.strides[0], window.padding[0], window.dilation[0], window.plane()
     problem = window.problem()

@@ -114,7 +114,6 @@ def _indices(shape: Shape, channels: int, itemsize: int) -> list[Index]:
 
 
 def _counts(shape: Shape, channels: int, itemsize: int) -> tuple[int, int]:
-    """Return the numbers of parts into which the images and the rows of tiles are divided."""
     n, o, rows, width = shape
     tile_rows, row_bytes = _tiles(rows), 16 * _tiles(width) * (channels + o) * itemsize
     # tile rows in a part, which consists of whole images if they fit, otherwise of rows of one image
@@ -199,7 +198,6 @@ _Steps: TypeAlias = list[tuple[np.ufunc, Array, Array, Array]]
 
 
 def _differences(d: list[Array], into: list[Array]) -> _Steps:
-    """Return the steps that compute Bᵀ d: (d₀ − d₂, d₁ + d₂, d₂ − d₁, d₁ − d₃)."""
     return [
         (np.subtract, d[0], d[2], into[0]),
         (np.add, d[1], d[2], into[1]),
@@ -209,10 +207,8 @@ def _differences(d: list[Array], into: list[Array]) -> _Steps:
 
 
 def _first(m: list[Array], into: Array) -> _Steps:
-    """Return the steps that compute the first row of Aᵀ m: m₀ + m₁ + m₂."""
     return [(np.add, m[0], m[1], into), (np.add, into, m[2], into)]
 
 
 def _second(m: list[Array], into: Array) -> _Steps:
-    """Return the steps that compute the second row of Aᵀ m: m₁ − m₂ − m₃."""
     return [(np.subtract, m[1], m[2], into), (np.subtract, into, m[3], into)]

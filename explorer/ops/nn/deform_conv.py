@@ -107,7 +107,6 @@ def deform_conv2d(
 
 
 def _check(x: Expr, filters: Expr, offset: Expr, groups: int) -> None:
-    """Raise OperandError if the shapes of ``x``, ``filters`` and ``offset`` do not match."""
     rule = ""
     if x.ndim != 4 or filters.ndim != 4 or offset.ndim != 4:
         rule = "images, filters and offsets must have four axes"

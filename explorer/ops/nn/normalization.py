@@ -51,7 +51,6 @@ def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12, *
 
 
 def _last_axes(x: Expr, count: int) -> tuple[int, ...]:
-    """Return the last ``count`` axes of ``x``."""
     return tuple(range(x.ndim - whole(count, "axes: the number of last axes"), x.ndim))
 
 

@@ -157,7 +157,6 @@ class LargestPixels(WindowOperation):
 
 
 def _batched(operation: Operation, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
-    """Apply ``operation`` to ``size`` batches of images, merged into one batch."""
     all_batched = [
         v if is_batched else broadcast_to(v, (size, *v.shape)) for v, is_batched in zip(operands, batched, strict=True)
     ]

@@ -100,7 +100,6 @@ class Resample(Operation):
         ]
 
     def _make(self, out: Array, x: Array, indices: Array, weights: Array) -> None:
-        """Resample ``x`` and write the result into ``out``, a tile."""
         # with one tap, copy elements without multiplying them, so that integers and NaN are preserved
         if len(indices) == 1:
             # NumPy would buffer a non-contiguous result
@@ -204,7 +203,6 @@ class ResampleGradient(Operation):
 
 
 def _scratch_like(part: Array) -> Array:
-    """Return scratch memory like ``part``."""
     if not isinstance(part, np.ndarray):
         return np.empty_like(part)
     key = "resampled", part.shape, part.dtype
@@ -223,7 +221,6 @@ def _options(operation: Resample | ResampleGradient) -> tuple[int, int, str, str
 
 
 def _check(operation: Resample | ResampleGradient, x: TensorType) -> None:
-    """Raise OperandError if an attribute of ``operation`` is invalid for ``x``."""
     if operation.method not in METHODS:
         raise operation.refuse((x,), f"the method must be one of {', '.join(METHODS)}, not {operation.method!r}")
     if operation.coordinates not in COORDINATES:

@@ -201,7 +201,6 @@ def _bound_shift(out: Array, x: Array, axes: tuple[int, ...]) -> Callable[[], No
 
 
 def _keepdims_shape(x: Array, axes: tuple[int, ...]) -> list[int]:
-    """Return the shape of ``x`` reduced over ``axes`` with keepdims."""
     return [1 if axis in axes else size for axis, size in enumerate(x.shape)]
 
 

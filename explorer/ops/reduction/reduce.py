@@ -260,7 +260,6 @@ class Prod(Adjustable, Reduction):
 
 @rounded_once
 def _times_other_elements(g: Expr, x: Expr, axes: tuple[int, ...]) -> Expr:
-    """Record ``g`` times the product of the other elements of ``x`` along ``axes``."""
     # the product tree needs the reduced axes as one last axis
     kept = tuple([axis for axis in range(x.ndim) if axis not in axes])
     order = kept + axes
@@ -347,7 +346,6 @@ def _reduce(
 
 
 def _over(operation_class: type[Reduction], axis: int | tuple[int, ...] | None, rank: int, keepdims: bool) -> Reduction:
-    """Return the reduction over ``axis`` of an operand that has ``rank`` axes."""
     if (
         not rank and axis in (0, -1) and operation_class is not Mean
     ):  # NumPy's ufuncs treat a scalar as a vector of one element

@@ -116,7 +116,6 @@ class FilterGradient(NamedTuple):
     # -- one tile --------------------------------------------------------------------------------------------------
 
     def _part(self, index: Index) -> _Part:
-        """Return the parts of the operands read by the tile at ``index``."""
         o, c, i, _ = index
         filters_of_group = self.filters[0] // self.groups
         groups = (o.stop - o.start) // filters_of_group if self.groups > 1 else 1

@@ -95,7 +95,6 @@ class ConvForwardPlan(NamedTuple):
         ]
 
     def _counts(self, itemsize: int) -> tuple[int, int, int]:
-        """Return the numbers of parts into which images, filters and rows of the result are divided."""
         n, o, rows, width = self.result
         depth = math.prod(self.filters[1:])
         flops = 2 * n * rows * width * depth * o
@@ -309,7 +308,6 @@ class ConvForwardPlan(NamedTuple):
         return compute
 
     def _rows_together(self, images: int, itemsize: int) -> int:
-        """Return the number of rows of a depthwise result to compute at once."""
         return max(1, _ROWS // max(1, images * self.result[3] * self.groups * itemsize))
 
     @property

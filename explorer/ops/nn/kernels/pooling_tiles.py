@@ -152,7 +152,6 @@ class PoolingForward(Pooling, abstract=True):
         return None
 
     def _is_faster_by_axis(self, band: slice, rows: slice) -> bool:
-        """Return whether combining along rows and then columns needs fewer steps than combining tap by tap."""
         (height, width), results = self.size, int(band.stop - band.start)
         return height * width * results > width * int(rows.stop - rows.start) + height * results
 
