@@ -100,8 +100,8 @@ class Data(ExprLike):
     """Base class of user-defined data types, which can store their values in any form.
 
     ``type`` is a property that returns the TensorType. ``evaluate()`` returns an array or an expression of that type,
-    and is called when a plan needs the value. The data must not change after an expression uses it. A subclass must
-    have a docstring. Raise DeclarationError if a subclass lacks one of these.
+    and is called when a plan needs the value. The data must not change after an expression uses it. Raise
+    DeclarationError if a subclass lacks ``type``, ``evaluate`` or a docstring.
 
     >>> class Diagonal(ex.Data):
     ...     "A square matrix that stores its diagonal."

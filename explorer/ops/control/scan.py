@@ -201,7 +201,7 @@ def scan(
         after, after_structure = flatten(as_operand_tree(result[0], "the next state"))
         check_same_containers(state_structure, after_structure, ("the state", "the next state"), name)
         outputs, output_structure = flatten(() if result[1] is None else as_operand_tree(result[1], "an output"))
-        # Tracing calls this function and returns only the outputs, so the list passes their structure out.
+        # a list, because tracing returns the outputs without their structure
         output_structures[:] = [result[1] is None, output_structure]
         return after, outputs
 

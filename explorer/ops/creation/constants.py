@@ -93,7 +93,7 @@ class OneHot(Structured):
     value: Number
     dtype: np.dtype[Any]
     device: Device = cpu
-    view: ClassVar[bool] = False  # the elements of a broadcast view are equal
+    view: ClassVar[bool] = False  # a broadcast number has equal elements
     examples = (Example(length=5, position=2, value=1.0, dtype=np.dtype("float64")),)
 
     def infer(self) -> TensorType:

@@ -137,7 +137,6 @@ def _horner(coefficients: tuple[Any, ...], x: Array) -> Array:
 
 
 def _ratio(numerator: tuple[float, ...], denominator: tuple[float, ...], x: Array) -> Array:
-    """Evaluate the quotient of two polynomials at ``x``; their coefficients start with the lowest power."""
     result: Array = np.divide(_horner(numerator, x), _horner(denominator, x))
     return result
 

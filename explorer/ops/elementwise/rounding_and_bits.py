@@ -97,8 +97,8 @@ class Division(Ufunc, abstract=True):
         dtype = np.result_type(out.dtype, np.float32)
         a, b = [operand.astype(dtype, copy=False) for operand in operands]
         rest = np.fmod(a, b)
-        # the result of fmod has the sign of a. If b has the opposite sign, b must be added to the remainder, and 1
-        # subtracted from the quotient.
+        # fmod's result has the sign of a; if b has the other sign, add b to the remainder and subtract 1 from the
+        # quotient
         is_other = (rest != 0) & ((b < 0) != (rest < 0))
         self._finish(result, a, b, rest, is_other)
         return result
@@ -122,7 +122,7 @@ class FloorDivide(Division):
     def _finish(self, out: Any, a: Array, b: Array, rest: Array, is_other: Array) -> None:
         quotient = (a - rest) / b - is_other
         floored = np.floor(quotient)
-        # without rounding, a − rest would be a multiple of b, so the nearest integer is correct
+        # a − rest is a multiple of b except for rounding errors, so take the nearest integer
         floored = floored + (quotient - floored > 0.5)
         floored = np.where(quotient != 0, floored, np.copysign(quotient * 0, a / b))
         np.copyto(out, np.where(b != 0, floored, a / b), casting="same_kind")

@@ -280,7 +280,6 @@ class Relu(Elementwise):
         )
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
-        # depends on y instead of x, so the operand need not be kept
         return (where(y > 0, g, 0),)
 
 

@@ -162,7 +162,7 @@ class Matmul(Adjustable):
         assert isinstance(result, TensorType)
         a, b = types
         if b.rank == 2 and a.rank > 1 and _is_worth_transposing(math.prod(a.shape[:-1]), b.shape, result.dtype.char):
-            return result.nbytes  # for the transposed product, which is used if the weights are transposed in memory
+            return result.nbytes  # for the transposed product
         if result.dtype.kind not in "iu" or self.flops(result, *types) < _MIN_INTEGER_FLOPS:
             return 0
         # memory for both operands and the product in double precision, and for the product as int64

@@ -134,8 +134,7 @@ class GatherStack(Movement):
                 operands.append(value)
             if index is None:
                 runs.append((at, 0, 0))
-            # if the element follows the last one of the current run, extend the run (a run with start = stop is a whole
-            # operand)
+            # extend the current run if the element follows its last one; runs with start = stop are whole operands
             elif runs and runs[-1][0] == at and runs[-1][2] == index > runs[-1][1]:
                 runs[-1] = at, runs[-1][1], index + 1
             else:

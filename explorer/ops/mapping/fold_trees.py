@@ -202,7 +202,7 @@ def forest(trees: Sequence[Any]) -> Forest:
     row_of = np.zeros(len(parent), np.int64)
     for nodes, end in zip(groups, map(int, ends), strict=True):
         is_root = parent[nodes] < 0
-        # Put roots last. Their values are not added to the pool, so the other values must be one slice.
+        # put roots last, so that the values added to the pool are one slice
         nodes = np.concatenate([nodes[~is_root], nodes[is_root]])
         roots = int(is_root.sum())
         available = np.concatenate([pool, leaf_nodes[begin:end]])

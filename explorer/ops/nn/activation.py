@@ -55,7 +55,7 @@ _WIDE = (
 class Clip(Elementwise):
     """Elements limited to low … high, where one limit may be None; NaN stays NaN.
 
-    The gradient is g between the limits, and 0 outside them. At the limits it is g, or 0 if ``is_open``.
+    The gradient is g between the limits, 0 outside them, and at the limits g, or 0 if ``is_open``.
     """
 
     low: Number | None
@@ -221,8 +221,8 @@ def clip(x: Any, low: Any = None, high: Any = None) -> Expr:
     """Limit the elements of ``x`` to low … high.
 
     The limits are numbers or tensors, which are broadcast; one of them may be None. If a limit is floating, the result
-    is floating too. NaN stays NaN. If low exceeds high, the result is high, as in NumPy. The gradient is g between the
-    limits and at the limits, and 0 outside them. (ONNX: Clip; PNNX: torch.clamp.)
+    is floating too. NaN stays NaN. If low exceeds high, the result is high, as in NumPy. The gradient is g within the
+    limits (inclusive), and 0 outside them. (ONNX: Clip; PNNX: torch.clamp.)
 
     >>> ex.evaluate(ex.clip(np.array([-2.0, 0.5, np.nan]), 0, 1))
     array([0. , 0.5, nan])

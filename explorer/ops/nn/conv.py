@@ -74,7 +74,6 @@ class Convolution(Operation, abstract=True):
         """Return (N, O, H′, W′); raise OperandError if the shapes of images and filters do not match."""
         if len(images) != 4 or len(filters) != 4 or any(type_.dtype.kind == "b" for type_ in types):
             raise self.refuse(types, "images must be (N, C, H, W) and filters (O, C / groups, h, w), both numeric")
-        # check groups first, because the last condition divides by them
         if self.groups < 1 or images[1] != filters[1] * self.groups or filters[0] % self.groups:
             raise self.refuse(
                 types,

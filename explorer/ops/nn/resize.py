@@ -258,7 +258,6 @@ def _taps(old: int, new: int, method: str, coordinates: str, step: float, coeffi
         else:
             indices = first + np.array([[-1], [0], [1], [2]])
             weights = np.stack(cubic_weights(t, coefficient))
-    # beyond the ends the outermost elements are repeated
     indices = np.clip(indices, 0, old - 1).astype(np.intp)
     # the cached arrays are shared by all callers
     for array in (indices, weights):

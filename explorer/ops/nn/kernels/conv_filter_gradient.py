@@ -252,8 +252,6 @@ class FilterGradient(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Parts of the operands read by one tile."""
-
     groups: int
     channels: slice
     """channels of the images"""

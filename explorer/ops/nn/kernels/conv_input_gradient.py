@@ -35,8 +35,6 @@ class Phase(NamedTuple):
 
 
 class _Side(NamedTuple):
-    """Window along one axis."""
-
     size: int
     dilation: int
     padding: tuple[int, int]

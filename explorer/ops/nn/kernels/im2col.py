@@ -51,9 +51,8 @@ class Im2col(NamedTuple):
         """Return a function that gathers all windows (N, rows, W′, h, w, C) and returns them with further views.
 
         The windows are a view of the images if these are stored with channels last and contain all windows, otherwise
-        of a padded copy. ``views`` is called with further scratch arrays, whose shapes and dtypes are
-        ``scratch_types``, and returns the further views. All views are cached for each combination of windows, ``key``
-        and ``scratch_types``.
+        of a padded copy. ``views`` creates the further views from scratch arrays of the shapes and dtypes
+        ``scratch_types``. All views are cached for each combination of windows, ``key`` and ``scratch_types``.
         """
         (row_step, column_step), (top, left) = self.window.strides, [sides[0] for sides in self.window.padding]
         shape, dtype = self.windows(n.stop - n.start, rows.stop - rows.start), images.dtype
@@ -67,7 +66,7 @@ class Im2col(NamedTuple):
         slab_shape = self.slab(*shape[:2])
         inside = first >= 0 and first + slab_shape[1] <= selected.shape[1]
         inside = inside and left <= 0 and slab_shape[2] - left <= selected.shape[2]
-        # only if channels are adjacent is a window's row contiguous
+        # a window's row is contiguous only if channels are adjacent
         if inside and selected.strides[3] == selected.itemsize:
             part = selected[:, first:, -left:]  # left ≤ 0, so the windows skip −left pixels
             windows = as_strided(part, shape, steps(part.strides), writeable=False)

@@ -67,8 +67,8 @@ class Window(NamedTuple):
     def overlap(self, row: int, column: int, size: Lengths, rows: slice, columns: int) -> tuple[Any, Any]:
         """Return the windows whose tap (row, column) is inside images of ``size``, and the pixels at this tap.
 
-        Both are indices into the last two axes, of the windows (with rows counted from ``rows.start``) and of the
-        images.
+        The first result indexes the last two axes of the windows, whose rows are counted from ``rows.start``; the
+        second indexes the last two axes of the images.
         """
         windows, pixels = [], []
         for axis, (tap, start, stop) in enumerate(((row, rows.start, rows.stop), (column, 0, columns))):
@@ -112,7 +112,7 @@ def window_of(size: Any, axes: int, strides: Any, padding: Any, dilation: Any, c
 
 def for_each(value: Any, axes: int, what: str) -> Lengths:
     """Return one integer for each axis; ``value`` is one number for all axes, or a tuple with one per axis."""
-    if type(value) is int:  # fast path for the frequent case
+    if type(value) is int:
         return (value,) * axes
     return tuple([whole(number, what) for number in _one_per_axis(value, axes, what)])
 
