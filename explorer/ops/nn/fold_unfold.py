@@ -53,7 +53,7 @@ def unfold(
     """Arrange the windows of images ``x`` (N, C, D₁ …) as columns: (N, C · taps, windows).
 
     ``window`` is the size of the window. ``window``, ``strides``, ``padding`` and ``dilation`` are one number for all
-    axes or one number for each axis. ``padding``, with zeros, may also be one pair (before, after) for each axis.
+    axes or one number for each axis. ``padding`` (with zeros) may also be one pair (before, after) for each axis.
     Raises OperandError if the window is larger than the padded image. (PNNX: nn.Unfold.)
 
     >>> ex.evaluate(ex.unfold(np.arange(6.0).reshape(1, 1, 2, 3), (2, 2)))
