@@ -49,7 +49,7 @@ def attention_weights(
             fix="ex.transpose or x @ W, so that both last axes have the same size",
         )
     factor = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
-    # scale the queries, with E elements each, instead of their S scores each (for E = 0 the factor is 1)
+    # scale the E elements of each query instead of its S scores (for E = 0 the factor is 1)
     scores = matmul(query * factor, swap(key))
     if mask is not None:
         (mask,) = as_operands((mask,))

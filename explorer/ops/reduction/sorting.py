@@ -33,7 +33,7 @@ _EXAMPLES = (Example(real(2, 3, 4), axis=1), Example(real(5), axis=0))
 
 
 class ArgExtreme(Operation, abstract=True):
-    """Base class of operations that return the position of the first extremum along an axis; NaN is the extremum."""
+    """Base class of operations that return the position of the first extremum along an axis; NaN counts as one."""
 
     axis: int
     keepdims: bool = False
