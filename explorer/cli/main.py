@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with terminal() as errors, raised() as interrupts:
             return _run(_spelled_out(own_arguments), forwarded, errors, interrupts)
-    except KeyboardInterrupt:  # outside the interrupt handler
+    except KeyboardInterrupt:  # interrupted while no interrupt handler was set
         print(LINE, end="", file=sys.stderr)
         return STATUS
 
@@ -127,7 +127,7 @@ def _run(own_arguments: Sequence[str], forwarded: Sequence[str], errors: Outlet,
             status: int = options.command(options)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
-        # An exception caused by an interrupt is not a separate error.
+        # An exception caused by an interrupt is not reported as an error.
         if not interrupts.came and not isinstance(error, KeyboardInterrupt):
             print_error(error, debug=options.debug)
             return 2

@@ -49,7 +49,7 @@ def free_name(wanted: str, is_taken: Callable[[str], bool], tried: dict[str, int
     """Return ``wanted``, with a number appended if the name is taken; ``tried`` stores the last number of each name."""
     if not is_taken(wanted):
         return wanted
-    # Continues after the last search, since a net may have thousands of operators of one type.
+    # The search continues where the last one ended, since a net may have thousands of operators of one type.
     index = next(index for index in count(tried.get(wanted, 1)) if not is_taken(f"{wanted}_{index}"))
     tried[wanted] = index
     return f"{wanted}_{index}"
@@ -256,7 +256,7 @@ class NetEditor:
         """Add an operator at the end, or before or after another operator, and return it."""
         draft = self._draft or Draft(self.definition)
         written = self._write(draft, type, names_of(inputs, "inputs"), outputs, **options)
-        # The usual way to write a net: nothing is rebuilt until the definition is read.
+        # The usual case, in which nothing is rebuilt until the definition is read.
         if before is None and after is None:
             draft.add(written)
             self._draft = draft

@@ -95,7 +95,7 @@ class GradientOperators:
                 rule=f"{written.type} {'must not be differentiated' if refused else 'has no gradient yet'}",
                 fix="put a StopGradient before it, or leave it out of the loss",
             )
-        # By position, since indices and labels have no gradient in any case.
+        # Inputs like indices and labels never have a gradient.
         wanted = [at for at in range(len(operator.inputs)) if at not in schema.no_gradient]
         if not wanted:
             return
@@ -137,7 +137,7 @@ class GradientOperators:
         for number, (index, position) in enumerate(parts):
             operator = self.operators[index]
             name = operator.outputs[position]
-            # The first term has the name without a number, which is the only name if a blob has one reader.
+            # The first, and often only, term has the name without a number.
             if number:
                 name = f"_{name}_autosplit_{split}"
                 split += 1
@@ -146,7 +146,7 @@ class GradientOperators:
             names.append(name)
         if len(names) > 1:
             joined = f"{blob}_grad"
-            # An in-place Sum overwrites its first operand.
+            # An in-place Sum must overwrite its first operand.
             names.sort(key=lambda name: name != joined)
             self._add("Sum", tuple(names), (joined,), {})
             names = [joined]

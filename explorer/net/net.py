@@ -312,7 +312,7 @@ class Net:
             with hooks.preview(**options):
                 previewed = self.preview_plan()
             return hooks.explore(previewed, **options)
-        # A tuple contains the inputs, or is one shape. For a net with two inputs, (2, 3) contains two inputs.
+        # A tuple is one shape, or contains the inputs: for a net with two inputs, (2, 3) contains two inputs.
         is_one = not isinstance(x, tuple) or (is_shape(x) and len(x) != len(self.inputs))
         operands = (x,) if is_one else x
         with hooks.preview(**options):

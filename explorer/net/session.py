@@ -348,7 +348,7 @@ class NetSession:
 
     def profile(self, arrays: Mapping[str, Any], device: Device, runs: int, executor: str) -> Profile:
         """Return the times of the operators in ``runs`` warm runs."""
-        # This run computes constants and allocates memory.
+        # The first run computes constants and allocates memory.
         self.run(arrays, device, executor)
         build = self.build_for(arrays, device)
         program = self.program(build, executor)
@@ -364,7 +364,7 @@ class NetSession:
         """Run the net on arrays, and pass each named operand and its value to ``take`` while the value is in memory."""
         build = self.build_for(arrays, self.device or cpu)
         self.claim(build)
-        # A program that has run before has released most of its constants.
+        # A new program, because one that has run has released most of its constants.
         program = Program(self.plan(build, _options(EXECUTORS[executor].lanes)))
         program.bind(build.bound(arrays))
         EXECUTORS[executor].run(program, OperandValues(program, build, names, take))

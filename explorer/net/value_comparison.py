@@ -178,7 +178,7 @@ def _difference(value: Array, reference: Array, limit: float | None) -> tuple[fl
     # Widened first, since the difference of two float16 or int8 values may not fit into their dtype.
     ours, other = ours.astype(wide), other.astype(wide)
     finite = np.isfinite(other)
-    # NaN and ∞ must be at the same positions; after that only finite elements are measured.
+    # NaN and ∞ must be at the same positions; the error is that of the finite elements.
     nonfinite = ~finite | ~np.isfinite(ours)
     if not np.array_equal(ours[nonfinite], other[nonfinite], equal_nan=True):
         return math.inf, "NaN or infinite elements are at different positions"
@@ -261,8 +261,7 @@ class OperandValues(ValueObserver):
         for name in names:
             node = build.values.get(name)
             if isinstance(node, Expr):
-                # An operand has the value of its own node and of the node that replaces it. Without a replacement, both
-                # are the same node, so this is a set.
+                # An operand has the value of its own node and of the node, possibly the same, that replaces it.
                 for uid in {node.uid, graph.resolve(node).uid}:
                     self._names.setdefault(uid, []).append(name)
         super().__init__(program)

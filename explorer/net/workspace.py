@@ -275,7 +275,7 @@ def _parts(net: Net) -> Iterator[OperatorDefinition | Net]:
         written: dict[str, None] = {}
         read: dict[str, None] = {}
         for operator in operators:
-            # Dicts for their order, since the parts of a net must be the same in every process.
+            # Dicts keep their order, unlike sets, so the parts of a net are the same in every process.
             read.update(dict.fromkeys([name for name in operator.inputs if name not in written]))
             written.update(dict.fromkeys(operator.outputs))
         yield net.with_definition(changed(definition, operators=operators, inputs=[*read], outputs=[*written]))

@@ -242,7 +242,7 @@ class EvalPlan:
             for handle, value in zip(handles, results, strict=True):
                 handle._value = value
             self._latest = run
-        except BaseException as error:  # includes interrupts: the handle then reports why it has no value
+        except BaseException as error:  # includes interrupts, so the handle can report why it has no value
             for handle in handles:
                 handle._failure = type(error).__name__
             raise
@@ -259,8 +259,8 @@ class EvalPlan:
     def _run(self, inputs: Mapping[Expr, Array]) -> tuple[list[Any], PlanRun]:
         """Return a run's results, recalled or computed by a cached or new program, and its record."""
         roots, prepared = [handle.expr for handle in self._handles], self._prepared
-        # A prepared plan runs as displayed. Values are captured per node, but a cached program has the nodes of another
-        # graph.
+        # A prepared plan must run as displayed, and value capture needs this graph's nodes, which a cached program
+        # lacks.
         cached = prepared is None and self.record != "values" and not self.options.inference
         graph_structure = structure(roots, self.options) if cached or self.recall else None
         recalled = recall(graph_structure) if self.recall else None
@@ -278,7 +278,7 @@ class EvalPlan:
         if self.device is not cpu:
             results = [on_host(root, value) for root, value in zip(roots, results, strict=True)]
         if recalled is not None:
-            # Recalled results have been remembered before.
+            # Recalled results need not be remembered again.
             recalled_values = recalled.values
             remember(
                 graph_structure,
@@ -494,12 +494,12 @@ def plan_options(
     }
     if costs == "measured":
         settings = {"cost_model": measured_cost_model(), **settings}
-    # hashable, so plans with equal options share cached programs
+    # Options must be hashable, since they are part of the plan cache's key.
     if isinstance(settings.get("passes"), list):
         settings["passes"] = tuple(settings["passes"])
     options = Options(**settings)
     if executor == "dask" and options.find(Inline).network is None:
-        options = options.with_fields(Inline, network=open_network())  # workers between which mapped calls are divided
+        options = options.with_fields(Inline, network=open_network())  # mapped calls are divided between these workers
     return options
 
 

@@ -143,7 +143,7 @@ class PlanCache:
     def take(self, graph: Structure) -> Entry | None:
         """Take the program for a structure out of the cache and bind the tensors' values; None if there is none."""
         with self._lock:
-            # Removed while the program runs: another thread with the same structure builds another program.
+            # Removed while the program runs, so another thread with the same structure builds its own program.
             cached = self._entries.pop(graph.key, None)
             self._nbytes -= cached.nbytes if cached is not None else 0
         if cached is not None:
@@ -155,7 +155,7 @@ class PlanCache:
         """Put a program back; remove the least recently used programs if the cache exceeds its limits."""
         # A cached program does not refer to the tensors of its last run, so the user's arrays may be freed.
         cached.program.release_leaves(cached.slots)
-        if cached.nbytes > _BYTES // 2:  # the program would displace all others
+        if cached.nbytes > _BYTES // 2:  # too large: it would displace all others
             return
         with self._lock:
             replaced = self._entries.pop(key, None)

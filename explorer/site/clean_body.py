@@ -119,7 +119,7 @@ def _image(source: str, folder: Path, left: int) -> tuple[bytes, str]:
         raise FileError("a page must not load external files", path=source)
     path = folder / unquote(parts.path)
     with opened(path, what="it", within=folder) as file:
-        # The path after resolving symbolic links.
+        # Symbolic links are resolved first.
         real = Path(os.path.realpath(path)).relative_to(folder)
         kind = mimetypes.guess_type(real.name)[0] or ""
         size = os.fstat(file.fileno()).st_size

@@ -225,7 +225,7 @@ class Pass:
             raise StopIteration
         start = self.delivered * self._loader.batch_size
         batch = self._loader.load(self._order[start : start + self._loader.batch_size])
-        # Only now, since a batch with unreadable samples does not count as delivered.
+        # Counted only now, because a batch with unreadable samples is not delivered.
         self.delivered += 1
         return batch
 

@@ -95,7 +95,8 @@ class TrainingStep:
     def __init__(self, module: Module, input_type: TensorType, label_type: TensorType) -> None:
         self._module = module
         self._optimizer = optimizer = module.require_optimizer()
-        # A step is recorded far from the line that runs it, so its layers have the lines where they were added.
+        # No source line: a step is recorded far from the line that runs it. Only its layers have the lines where they
+        # were added.
         with recording_at(None, None):
             self._value, self._label = parameter(input_type, "input"), parameter(label_type, "label")
             operands = self.parameter_operands(module)
@@ -183,7 +184,7 @@ class TrainingStep:
             node: parameter_.array
             for node, parameter_ in zip(self._frozen.values(), self._frozen_parameters(), strict=True)
         }
-        # Copies, because a displayed plan must keep these values while training continues.
+        # Values are copied, because a displayed plan must keep them while training continues.
         in_memory = {
             node: on_host(node.tensor_type, array).copy()
             for node, array in self._memory.items()
@@ -660,7 +661,7 @@ class Module:
         self._check_ready("train_on")
         batch, label = self._input(value), self._label(label)
         self._check_count(batch.type.shape)
-        with self._lock:  # a plan has a single table of values
+        with self._lock:  # a plan has only one table of values
             step = self._step(batch.type, label.type)
             self.check_label(label, step.output_type.shape)
             output, loss = step(batch.values, label.values)
@@ -695,7 +696,7 @@ class Module:
         if every_batches is not None:
             every_batches = check_integer(every_batches, "every_batches", "every_batches=100", 1)
         if checkpoint is not None:
-            # Checked now, because an epoch may take an hour.
+            # Checked before training, because an epoch may take an hour.
             hooks.check_training_file(checkpoint)
         history = []
         resumable = loader if isinstance(loader, Resumable) else None
@@ -783,7 +784,7 @@ class Module:
         """Release loss, optimizer, nodes and the last output; the module can then no longer be used."""
         for node in self.nodes.values():
             node.release()
-        # The loss and the optimizer may now belong to another module.
+        # Another module may now own the loss and the optimizer.
         if self.loss is not None:
             self.loss.owner = ""
         if self.optimizer is not None:

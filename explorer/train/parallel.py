@@ -173,7 +173,7 @@ class ParallelStep(TrainingStep):
         """
         step = [] if training is None else [training.step]
         add_shards = Function(_sum, _SUM)
-        # Sizes differ by at most one, and like the weights' bits depend on the batch, but not on the workers.
+        # Shard sizes differ by at most one. They, and therefore the weights' bits, do not depend on the workers.
         bounds = [samples * index // count for index in range(count + 1)]
         sums: list[tuple[Expr, ...]] = []
         outputs: list[Expr] = []
@@ -196,7 +196,7 @@ class ParallelStep(TrainingStep):
             # The last addition runs in this process, because its result is needed here.
             loss, *gradients = sums[0] if len(sums) == 1 else [x + y for x, y in zip(*sums, strict=True)]
             if len(gradients) > len(trained):
-                # Only here is the weight of the whole batch known, by which a mean must be divided.
+                # A mean is divided by the weight of the whole batch, which is known only here.
                 *gradients, weight = gradients
                 loss, *gradients = [total / weight for total in (loss, *gradients)]
         with scope("output"):

@@ -145,7 +145,7 @@ class NetBuilder:
         If an operator cannot be built, raise an error with its name and line. With ``opaque``, the operator instead
         becomes an operation that is drawn but cannot run, and the build continues.
         """
-        # A rewritten input has different names for its first version and for the blob.
+        # If an input is rewritten, its first version has a different name from the blob.
         named = zip(self.definition.inputs, self._program.inputs, strict=True)
         build = Build(self.definition, dict(inputs), {own: inputs[name] for name, own in named})
         shapes = {name: node.shape for name, node in inputs.items() if isinstance(node, Expr)}
@@ -169,7 +169,7 @@ class NetBuilder:
                     located = self._located(operator, error)
                     if not opaque:
                         raise located from error
-                    # Set as by ``raise … from``, because the error is shown later with the node.
+                    # Sets the cause like ``raise … from``; the error is shown later, with the node.
                     located.__cause__ = error
                     table = build.unsized if isinstance(error, UnknownShapeError) else build.problems
                     table[operator.name] = located
@@ -234,7 +234,7 @@ class NetBuilder:
         except Exception as error:
             if self.table.is_own(operator.type):
                 raise _defect(operator.type, error) from error
-            # A user's builder raised an informative exception, to which only the location must be added.
+            # The exception of a user's builder is informative, so only the location is added.
             error.add_note(
                 f"while building operator {operator.name!r} ({operator.type}) of {self._where}, line {operator.line}"
             )

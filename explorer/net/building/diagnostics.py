@@ -99,7 +99,7 @@ def _grouped_problems(build: Build, table: OperatorTable) -> list[list[str]]:
         operator = build.definition.ssa.operator(name)
         # Unknown types are already listed. An operator that reads their results is not a separate problem.
         if operator.type in table and not any(_is_untyped(build.values[blob]) for blob in operator.inputs):
-            # Without the location, because many operators fail for the same reason at different locations.
+            # The cause lacks the location, so failures for the same reason compare equal.
             reason = error.__cause__ if isinstance(error.__cause__, ExplorerError) else error
             groups.setdefault((operator.type, reason.given, reason.rule, reason.fix), []).append(name)
     return [*groups.values()]
@@ -152,7 +152,7 @@ def _weight_findings(definition: NetDefinition) -> list[tuple[str, str]]:
             try:
                 definition.verify(operator.name, attribute)
             except ExplorerError as error:
-                # Messages that differ only in the weight's name are one problem of many weights.
+                # Messages that differ only in the weight's name are one problem.
                 before, name, after = str(error).partition(f"weight {reference.key!r}")
                 groups.setdefault((before, after), []).append((operator.name, name))
     return [

@@ -119,7 +119,7 @@ def as_array(blob: BlobDefinition, value: Any) -> Any:
         raise OperandError(
             f"input {blob.name!r} is not a rectangular array of numbers: {error}", rule=array_rule(blob)
         ) from None
-    # An array keeps its dtype, so that a wrong dtype is rejected rather than converted silently; a list has none.
+    # Lists are converted. An array keeps its dtype, so that a wrong dtype is rejected, not converted silently.
     if dtype is not None and not _has_dtype(value):
         actual = f"{array.dtype.name} numbers" + (f" from {array.min()} to {array.max()}" if array.size else "")
         converted = _converted(array, dtype)
@@ -130,7 +130,7 @@ def as_array(blob: BlobDefinition, value: Any) -> Any:
     # a bfloat16 tensor is stored as float32
     if blob.dtype == "bfloat16" == array.dtype.name:
         array = array.astype(np.float32)
-    # The caller's own array stays writable, but the net's view of it is not.
+    # The caller's own array stays writable.
     view = array.view()
     view.flags.writeable = False
     return view

@@ -195,7 +195,7 @@ class NetWeights:
             old = renamed.get(operator.name, operator.name)
             for attribute, reference in operator.weights.items():
                 tensor = self._tensors.get((old, attribute))
-                # An operator with this name but other weights is a different operator.
+                # With another weight, it is a different operator of the same name.
                 if tensor is not None and self._definition.operator(old).weights.get(attribute) == reference:
                     # The same tensor, so the expressions of the edited net have the same leaves.
                     weights._tensors[operator.name, attribute] = tensor

@@ -233,7 +233,7 @@ class NetDefinition:
         rank = {operator.name: index for index, operator in enumerate(self.operators)}
         waits, readers = [0] * len(rank), [list[int]() for _ in rank]
         for index, operator in enumerate(self.operators):
-            # Each producer counts once, however many of its blobs are read.
+            # Each producer counts once, even if several of its blobs are read.
             for producer in {self.blobs[blob].producer for blob in operator.inputs} - {None}:
                 assert producer is not None
                 waits[index] += 1

@@ -93,8 +93,8 @@ class OperatorDefinition:
 class BlobType:
     """Type of a blob as declared in a file: shape (None if not declared) and dtype name.
 
-    ``container`` is one of CONTAINERS for the type of a container's tensors, else "". ``keys`` are the keys of a
-    dictionary that the array represents.
+    For the type of a container's tensors, ``container`` is one of CONTAINERS; otherwise, it is "". ``keys`` are the
+    keys of a dictionary that the array represents.
     """
 
     shape: tuple[Dimension, ...] | None = None

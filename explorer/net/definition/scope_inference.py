@@ -107,7 +107,7 @@ class _Trace:
         """Return the innermost box of each generated name that is before the first or after the last name of a box."""
         paths: dict[str, Path] = {}
         for before, after in zip([-1, *self._stops], [*self._stops, len(self._order)], strict=True):
-            # Two adjacent named operators, with nothing between them.
+            # Nothing is between two adjacent operators.
             if after - before < 2:
                 continue
             opening = self._boxes(after) if after < len(self._order) else []
@@ -208,6 +208,6 @@ class _Trace:
                 use = self._last_use.get(blob, -1)
                 leaving += use > index
                 last_uses[use] += use > index
-            # A blob that is last read here no longer leaves the box once this operator is inside.
+            # A blob whose last reader is this operator does not leave the box if the operator is inside.
             leaving -= last_uses.pop(index, 0)
             yield index + 1, len(entering) + leaving

@@ -181,7 +181,7 @@ class OperatorContext:
         definition = self.definition
         # A builder requests computed inputs, weights and arguments in the same way.
         names = {**definition.input_names, **dict.fromkeys(definition.weights), **definition.arguments}
-        # Names of unnamed inputs end in their positions.
+        # An unnamed input is called by its position.
         if any(name.removeprefix(UNNAMED).isdigit() for name in names):
             return f"{UNNAMED}{position}"
         if definition.input_names:

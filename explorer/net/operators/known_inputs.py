@@ -83,7 +83,7 @@ def as_number(op: OperatorContext, name: str, array: Array) -> Any:
 def as_integer(op: OperatorContext, name: str, array: Array) -> int:
     """Return a known value as an integer, which may be stored as a float; raise OperandError for any other value."""
     value = as_number(op, name, array)
-    # NaN differs from itself
+    # value != value: NaN
     if isinstance(value, complex) or value != value or int(min(max(value, -_INT_LIMIT), _INT_LIMIT)) != value:
         raise OperandError(f"{name}={value!r}", rule=f"{op.definition.type}: {name} must be an integer")
     return int(value)

@@ -99,7 +99,7 @@ class _Declared:
             elif parameter.kind is parameter.VAR_POSITIONAL:
                 declared.inputs.append(f"*{name}")
                 variadic = True
-            # Not arguments in files, because the builder passes the number of outputs and the name of the first output.
+            # Files do not contain these two; the builder passes them.
             elif name in ("outputs", "blob"):
                 continue
             elif parameter.kind is parameter.VAR_KEYWORD or name in RESERVED:
@@ -226,7 +226,7 @@ class OperatorSchema:
         allowed = {*self.in_place, *self.enforced}
         for output, blob in enumerate(operator.outputs):
             at = [position for position, read in enumerate(operator.inputs) if read == blob]
-            # The same blob may be several inputs, and one of them must allow it.
+            # The blob may be several inputs, one of which must allow it.
             if at and not any((position, output) in allowed for position in at):
                 pairs = ", ".join(f"input {a} → output {b}" for a, b in sorted(allowed))
                 raise self._refusal(

@@ -74,7 +74,7 @@ class Parameter:
             annotation, *inner = get_args(annotation)
             marks = (*marks, *inner)
         if get_origin(annotation) in (Union, types.UnionType):
-            # In Optional[Known[Ints]] the mark is inside the union.
+            # In Optional[Known[Ints]], the annotation of Known is inside the union.
             members = [get_args(part) if get_origin(part) is Annotated else (part,) for part in get_args(annotation)]
             marks = (*marks, *[mark for _, *inner in members for mark in inner])
             annotation = Union[tuple([part for part, *_ in members])]  # noqa: UP007  # of a list
@@ -112,7 +112,7 @@ class Parameter:
         name = next((name for name in self._file_names if name in op.definition.weights or op.has(name)), self.names[0])
         value = self._lookup(op, name)
         if value is _MISSING:
-            # Errors list these names as known.
+            # Errors list all requested names.
             op.reads.arguments.update(self.names)
             if self.default is inspect.Parameter.empty:
                 if self.position is not None and types.NoneType in self.kinds:

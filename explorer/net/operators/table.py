@@ -146,7 +146,7 @@ class OperatorTable:
         def decorate(function: _Declared) -> _Declared:
             # By name, since running a cell again creates another function.
             owner = function.__module__, function.__qualname__
-            # Under one lock, so that another thread sees a type together with its schema and gradient.
+            # Locked, so that other threads never see a type without its schema and gradient.
             with changes.held:
                 for name in types or (function.__name__,):
                     if self._declared.get(name, owner) != owner:

@@ -137,7 +137,7 @@ def replan(base: ReplanInput, options: Options, change: Counterfactual = NOTHING
             images[node.uid] = make_replacement(node.operation, tuple(operands), node, node.scope)
     roots = [images[root.uid] for root in base.roots if root.uid not in change.dropped]
     roots += change.further(images) if change.further is not None else []
-    # A part of a graph may end in a call with several outputs, whose items are roots themselves.
+    # A part of a graph may end in a call with several outputs. Its items, not the call, are the roots.
     roots = [root for root in roots if not isinstance(root.type, TupleType)]
     for kind, changes in change.passes.items():
         options = options.with_fields(kind, **changes)

@@ -296,7 +296,7 @@ class Source:
             return f"{_called(operation.operation)}({', '.join(operands)}, policies=[{policies}])"
         if isinstance(operation, Item):
             value = node.operands[0].operation
-            if isinstance(value, Call) and value.inlinable:  # the function returns a tuple
+            if isinstance(value, Call) and value.inlinable:  # returns a tuple
                 return f"{operands[0]}[{operation.index}]"
         elif isinstance(operation, Call):
             name = self._bodies[id(operation.body)]
@@ -335,7 +335,7 @@ class Source:
             f"def {name}({arguments}):",
             *[f"    {line}" for line in body_lines],
             "",
-            *["", f"{name}.name = {first!r}"] * (first != name),  # a second body has the same label
+            *["", f"{name}.name = {first!r}"] * (first != name),  # another body has the same label
         ]
 
 

@@ -164,9 +164,9 @@ def _try(
         try:
             changed, images = replan(base, options, change)
         except OperandError:
-            continue  # the edit is not valid here; try the next edit
+            continue  # not valid here; try the next edit
         flips = change.shows(changed, images) if change.shows else _is_applied(changed, decision, node, images)
-        # Scale to equal work: twice as many images in less than twice the time is a gain.
+        # Scaled to equal work: twice as many images in less than twice the time is a gain.
         yield Attempt(change.text, flips, _price(changed) / change.work, changed.schedule.peak)
         if flips:
             return
@@ -247,7 +247,7 @@ def broadcast_first(decision: PlanDecision, node: Expr, base: ReplanInput, graph
 
 
 def move_view_after(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Yield the change that applies a unary operation before the view that it reads."""
+    """Yield the change that applies a unary operation before the view instead of to its result."""
     operands = base.operands(node)
     view = operands[0]
     if len(operands) != 1 or not view.operation.view or len(base.operands(view)) != 1:
@@ -373,7 +373,7 @@ def add_channels(decision: PlanDecision, node: Expr, base: ReplanInput, graph: P
 
 
 def change_window(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:
-    """Yield changes to the window, as Winograd's method needs it: one option at a time, then all options."""
+    """Yield changes towards a window that suits Winograd's method: one option at a time, then all options."""
     operation = node.operation
     assert isinstance(operation, Conv2d)
     required = {"strides": (1, 1), "dilation": (1, 1)}

@@ -98,7 +98,7 @@ def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list
         memory_users: set[int] = set()
         if placement.offset >= 0:
             for owner in memory.take(placement.offset, aligned_size(result.type), result.uid):
-                memory_users.update(users[owner][1:] or users[owner])  # readers wait for the writer anyway
+                memory_users.update(users[owner][1:] or users[owner])  # readers already wait for the writer
         if placement.scratch_offset >= 0:
             # Scratch memory has no uid, so a negative number identifies it.
             users[-1 - index] = [index]
@@ -112,7 +112,7 @@ def dependencies(schedule: Schedule, drops: Mapping[int, Sequence[int]]) -> list
                 if key in calls:
                     memory_users.add(calls[key])
                 calls[key] = index
-        # Kernels of one chain run in order anyway, and a dependency implies its own dependencies.
+        # Redundant: kernels of the same chain run in order, and dependencies of dependencies are implied.
         required |= {
             user
             for user in memory_users - required

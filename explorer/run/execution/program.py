@@ -141,7 +141,7 @@ class Program:
         for slot, tensor in tensors:
             if slot is not None:
                 values[slot] = tensor.storage.array
-        # After the tensors, because views refer to the tensors' memory.
+        # Views last, because they refer to the tensors' memory.
         for slot, run in self._views:
             values[slot] = parts[slot] if parts and slot in parts else run(values)
 
@@ -417,7 +417,7 @@ class Program:
 def _without_updates(planned: Plan, count: int) -> Plan:
     """Return the plan without its last ``count`` kernels, but with the operands of updates as results."""
     schedule = planned.schedule
-    # Workers must send the operands of updates to this process.
+    # The operands of updates are results, so that workers send them to this process.
     operands = [node for kernel in schedule.kernels[count:] for node in kernel.reads]
     updated = {kernel.result.uid for kernel in schedule.kernels[count:]}
     roots = [root for root in dict.fromkeys([*schedule.roots, *operands]) if root.uid not in updated]

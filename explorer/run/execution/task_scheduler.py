@@ -96,7 +96,7 @@ class TaskScheduler:
             thread_state.scheduler = self
             with np.errstate(all="ignore"):  # as on the calling thread
                 self._work(caller=False)
-            # The thread counts as present until now, because no pool thread may belong to a run that has returned.
+            # Only now is the thread counted as ended, so that no run returns while a thread of the pool belongs to it.
             thread_state.scheduler = None
             self._ended.append(None)
             self._wake.put(None)
@@ -158,7 +158,7 @@ class TaskScheduler:
         next_task = -1
         for user in self._users[task]:
             countdown = self._countdowns[user]
-            # Several threads may end dependencies of a task at the same time, but only one of them pops the 0.
+            # Several threads may end a task's dependencies at the same time, but only one of them pops the 0.
             if countdown is None or countdown.pop() == 0:
                 if next_task < 0:
                     next_task = user

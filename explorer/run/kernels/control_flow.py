@@ -65,7 +65,7 @@ def _loop(operation: WhileLoop, iterate: BodyFunction) -> BodyFunction:
         state, captured = [*operands[:end]], [*operands[end:]]
         if not state[0]:
             return _copies(state[1:])
-        # The first value of the state is the condition: each iteration computes whether another one follows.
+        # The first value of the state is the condition for another iteration.
         while state[0]:
             state = iterate([*state, *captured])
         return state[1:]
@@ -207,7 +207,7 @@ def _finish(sequence: Array, states: Array) -> None:
 
 def _lstm(x: Array, weights: Array, bias: Array | None, state: list[Array], out: Array, order: range) -> list[Array]:
     hidden = weights.shape[0]
-    gates = 0, 1, 3, 2  # input, forget and output gates, all halved, then the candidate, next to the memory
+    gates = 0, 1, 3, 2  # input, forget and output gates, which are halved, then the candidate
     inputs, rows = _features_first(x, bias, gates, 3, hidden), _rows(weights, gates, 3, hidden)
     members, half = x.shape[1], _half(x)
     states = _states_of(out, len(x), hidden, members)
@@ -251,7 +251,7 @@ def _gated(
 ) -> list[Array]:
     hidden, members, half = weights.shape[0], x.shape[1], _half(x)
     candidate_bias = None
-    if bias is not None and not early:  # the reset gate also multiplies the candidate's bias
+    if bias is not None and not early:  # the reset gate multiplies this bias too
         candidate_bias = np.repeat(bias[2 * hidden :, None], members, axis=1)
         bias = np.concatenate([bias[: 2 * hidden], np.zeros_like(bias[:hidden])])
     gates = 0, 1, 2

@@ -91,7 +91,7 @@ class DeviceChain:
         for step, register in zip(blocks.steps, blocks.targets, strict=True):
             sources = [index_of[operand.uid] for operand in operands(step)]
             index_of[step.uid] = target = result if register == RESULT else result + 1 + register
-            # NumPy's kernels may overwrite their operands if the operation allows it; users' kernels may not.
+            # The operation may allow NumPy's kernels to overwrite operands; users' kernels must not.
             is_fresh = (type(step.operation), self._device) in kernels and target in sources
             self._program.append((kernel_of(step.operation, self._device), sources, target, is_fresh, step))
 

@@ -61,7 +61,7 @@ class BlockedRunner(ABC):
         self._steps.failed = None
         out: Array = allocate(self._kind, self._last) if self._out is None else self._out
         tasks = self._tasks
-        # Kept tasks are for fixed addresses; others are created again for this run's arrays.
+        # Tasks are kept only for arrays at fixed addresses.
         if not tasks:
             inputs = [values[slot] for slot in self._reads]
             # A small result is a single block, so nothing is divided.
@@ -111,7 +111,7 @@ class ElementwiseChain(BlockedRunner):
 
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
         """Return one task per block: blocks of flat memory if possible, else along the outermost axes."""
-        # Flat blocks fill the cache, whatever the shape.
+        # Flat blocks can fill the cache for any shape.
         flat = _flattened(inputs, out)
         if flat is not None:
             return [self._steps.bind(*block) for block in _flat_blocks(*flat)]
@@ -167,7 +167,7 @@ def _flattened(inputs: list[Array], out: Array) -> tuple[list[Array], Array] | N
     flat = []
     for array in inputs:
         if array.ndim:
-            # Strides are compared, because elements must correspond by position in memory.
+            # Flat arrays correspond element by element only if their strides are equal.
             if array.shape != out.shape or _strides_of(array) != _strides_of(out):
                 return None
             array = _as_row(array)
@@ -217,5 +217,5 @@ def fixed_view(runner: Runner, values: Values, source: Any) -> FixedView | None:
     if not isinstance(source, (tuple, np.ndarray)):  # a constant not computed yet, or a value on another device
         return None
     view = runner(values)
-    # Later runs would return a copy of this run's values.
+    # If it is a copy, later runs would return this run's values.
     return FixedView(view) if isinstance(source, tuple) or np.may_share_memory(view, source) else None

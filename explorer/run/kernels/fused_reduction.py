@@ -52,7 +52,7 @@ class FusedReduction(BlockedRunner):
         steps = Steps(blocks, kernel.reads, operands, part, fixed_memory)
         super().__init__(kernel, steps, slots, out, fixed_memory, whole)
         self._parts = self._partials = None
-        if in_parts:  # partial results are stored in the plan's scratch memory, in the order of the parts
+        if in_parts:  # partial results are in scratch memory, in the order of the parts
             assert scratch is not None
             shape = [self._tiling.parts[axis] for axis in self._tiling.order]
             self._partials = np.ndarray(shape, self._operation.partial_dtype(type_.dtype), scratch)
@@ -160,7 +160,7 @@ class FusedReduction(BlockedRunner):
         # NumPy halves a long row repeatedly and adds the sums of the halves. The same sums are added here, smallest
         # first.
         for _ in range(tiling.halvings):
-            # Adjacent parts are halves of the same part.
+            # Adjacent parts are the two halves of a larger part.
             partials = joins(partials[:, 0::2], partials[:, 1::2])
         if tiling.halvings:
             partials = partials.reshape([1 if axis in tiling.run else tiling.shape[axis] for axis in tiling.order])

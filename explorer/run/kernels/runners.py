@@ -102,8 +102,8 @@ class BoundOperation:
         self._call: Callable[[], Any] | None = None
 
     def __call__(self, values: Values) -> Any:
-        """Compute the result into its memory."""
-        # Bound at the first call, when the table contains the operands.
+        """Compute the result, in its memory."""
+        # Bound in the first call, when the table contains the operands.
         if self._call is None:
             self._call = self._operation.bind_kernel(self._out, *[values[source] for source in self._sources])
         result = self._call()
@@ -170,7 +170,7 @@ class Steps:
         self._fixed_memory = fixed_memory
         self.failed: Expr | None = None
         """the operation that raised an error in the last run"""
-        # A kernel also reads the operands of its product, which no step reads.
+        # No step reads the operands of the kernel's product.
         used = {operand.uid for step in blocks.steps for operand in operands(step)}
         self.reads = [read for read in reads if read.uid in used]
         index_of = {read.uid: index for index, read in enumerate(self.reads)}

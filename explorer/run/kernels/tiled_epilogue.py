@@ -44,7 +44,7 @@ class TiledEpilogue:
         self._has_own_product = kernel.blocks is not None and not kernel.blocks.shares
         self.shared = worth_sharing(kernel)
         self._keeps_packed = constant
-        # Tasks contain the packed copy, so they can be kept only with it.
+        # Tasks contain the packed copy, so they can be reused only if it can.
         varies = operation.packed_operand is not None and not constant
         self._fixed_memory = fixed_memory and out is not None and not self._has_own_product and not varies
         self._steps = None

@@ -198,7 +198,7 @@ def attribute_text(value: Any) -> str:
             text = "(" + ", ".join(map(attribute_text, value)) + ("," if len(value) == 1 else "") + ")"
         if len(value) <= _MAX_ITEMS:
             return text
-        # A batch gathers hundreds of row ranges, too many to read, but comparisons must distinguish them.
+        # Hundreds of row ranges, as in a batch, are too many to read, but comparisons must distinguish them.
         digest = hashlib.blake2b(text.encode("utf-8", "backslashreplace"), digest_size=6).hexdigest()
         return f"({', '.join(map(attribute_text, value[:_LISTED_ITEMS]))}, … {len(value):,} in all, #{digest})"
     if isinstance(value, np.dtype):

@@ -108,7 +108,7 @@ def _enter_graph(tables: NodeRows, graph: PlanGraph) -> list[Expr]:
     recording.layers, recording.ports = layers(tables.boxes), ports(tables.boxes, ids)
     recording.operators = operators(tables.boxes)
     for decision, node in graph.removed:
-        # The first decision that removed a node counts, since the node did not exist any more for later decisions.
+        # Only the first decision that removed a node counts.
         if nodes.gone[ids[node.uid]] < 0:
             nodes.gone[ids[node.uid]] = decision
     rows = [(decision, ids[old.uid], ids[new.uid]) for decision, old, new in graph.substitutions]
@@ -162,7 +162,7 @@ def _rows(graph: PlanGraph) -> tuple[list[tuple[Expr, int, int]], list[Traced]]:
             if node.uid not in visited:
                 visited.add(node.uid)
                 rows.append((node, -1, row))
-    # Ids are in order of appearance: recorded nodes, nodes inside functions, then produced nodes by decision.
+    # Ids are assigned to recorded nodes first, then to nodes inside functions, then to produced nodes by decision.
     rows.extend([(node, decision, 0) for decision, node in graph.added if node.uid not in visited])
     return rows, bodies
 
@@ -237,7 +237,7 @@ def numbers(nodes: Sequence[Expr]) -> dict[int, float]:
         index: float(numbers_of(node.storage.array).item())
         for index, node in enumerate(nodes)
         if isinstance(node, Tensor)
-        and type(node.storage) is Storage  # another kind of storage may read a file to get its value
+        and type(node.storage) is Storage  # other storages may have to read a file
         and node.storage.device is cpu
         and node.tensor_type.size == 1
         and node.dtype.kind not in "bcU"

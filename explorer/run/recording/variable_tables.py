@@ -66,7 +66,7 @@ def _name(value: WholeValue, code: CodeType | CalledCode) -> str:
         if value.variable:
             break
         call = whole_value(caller, instruction)
-        # If the caller calls another name, such as a library's function, its use of the value is unknown.
+        # If the caller calls another function, such as a library's, its use of the value is unknown.
         if call is None or call.callee != callee.co_name or callee.co_flags & _LATE:
             return ""
         value, callee = call, caller

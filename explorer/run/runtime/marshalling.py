@@ -45,7 +45,7 @@ def read_only(value: Any, copied: bool) -> Any:
     if isinstance(value, np.ndarray):
         if not copied:
             return sealed(value)
-        if value.nbytes > budget.memory:  # the text is formatted only for the error
+        if value.nbytes > budget.memory:  # avoids formatting the name in most runs
             claim_memory(f"a copy of a result of shape {value.shape}", value.nbytes)
         return sealed_copy(value)
     if isinstance(value, tuple):
@@ -76,7 +76,7 @@ def sealed(value: Array) -> Array:
     # The buffer protocol does not support other dtypes.
     supported: Any = value if plain else value.view(f"V{value.itemsize}")
     read_only: Array = np.asarray(memoryview(supported).toreadonly())
-    # Viewed again, so the base is the array and not the memoryview.
+    # A second view, whose base is the array and not the memoryview.
     return read_only.view() if plain else read_only.view(value.dtype)
 
 

@@ -69,7 +69,7 @@ class _Blas(AbstractContextManager[None]):
         self._libraries = self._controller.lib_controllers
         self._previous: list[int] = []
         self._owner: int | None = None
-        # The lock is held briefly and no other lock is acquired meanwhile, so there is no lock order.
+        # No other lock is acquired while this one is held, so it needs no place in a lock order.
         self._lock = threading.Lock()
 
     @property
@@ -178,7 +178,7 @@ class TileBatch:
             failure = error
         while True:
             try:
-                # After an interrupt before the registration, the owner does not wait for this helper.
+                # Not registered if an interrupt came first; the owner then does not wait for this helper.
                 if helper in self.begun:
                     self.ended[helper] = failure
                 self.wake.put(None)

@@ -88,7 +88,7 @@ class PieceRunner:
                 available = self._leaves & received.keys()
                 for uid in available - self._parts:
                     self.store(uid, received[uid])
-                # other leaves are views of these leaves
+                # all other leaves are views of these
                 program.bind_leaves((), {program.slots[uid]: received[uid] for uid in available & self._parts})
                 for index in self._constants:
                     self._run(index)
@@ -104,7 +104,7 @@ class PieceRunner:
                         # Copy at once, because the next kernel may be planned into this memory.
                         outcome.values[uid] = _copied(program.values[program.slots[uid]])
         except Exception as error:
-            # Returned with the kernel's index, so the user's process can raise the error.
+            # The user's process raises the error, with the kernel's index.
             return outcome._replace(values=Values(), failure=(index, error))
         finally:
             program.forget()

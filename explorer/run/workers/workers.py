@@ -80,7 +80,7 @@ class Workers:
         """addresses of workers that were lost while they had work"""
         self.address: str = self.client.scheduler.address
         renew_in_children(self)
-        # Last, because plans use every entry of this list, and nothing can fail any more.
+        # Last, because plans use every entry of this list, so it must be completely set up.
         self._open.append(self)
 
     def renew(self) -> None:
@@ -234,7 +234,7 @@ def _local_cluster(distributed: Any, count: int, processes: bool) -> Any:
     description = f"{counted_text(count, 'process')} of ex.Workers({count})"
     rule = "a script must open workers below its main guard, because each worker's process imports the script again"
     fix = 'write ex.Workers(…) and ex.parallelize(…) below: if __name__ == "__main__":'
-    if getattr(multiprocessing.current_process(), "_inheriting", False):  # like multiprocessing itself
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # as multiprocessing does
         raise RunError(f"{description}, opened in a worker's process", rule=rule, fix=fix)
     try:
         return distributed.LocalCluster(

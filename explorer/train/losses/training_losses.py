@@ -170,7 +170,7 @@ class CrossEntropy(ClassLoss):
     def _class_masks(self, output: Expr, label: Expr) -> tuple[Expr, Expr | None]:
         """Record each sample's class index, and a mask of the samples that count (None if all do)."""
         counts = None if self.ignored is None else not_equal(label, self.ignored)
-        # The ignored index may be out of range, which would be rejected.
+        # Replaced by 0, because an ignored index may be out of range, which one_hot rejects.
         classes = label if counts is None else where(counts, label, 0)
         return one_hot(classes, output.shape[-1], np.bool_), counts
 

@@ -152,7 +152,7 @@ class Optimizer:
     def follow(self) -> None:
         """Move the state to the devices of the parameters, keeping the step count."""
         self._require_memory()
-        # Copied from the old devices before new memory is allocated.
+        # state() copies from the old devices before new memory is allocated.
         self._allocate(self.state())
 
     def _allocate(self, state: Mapping[str, Array]) -> None:

@@ -153,7 +153,7 @@ def as_rate(rate: float | LearningRate) -> LearningRate:
     for part in _policies(policy):
         compared = [field.name for field in fields(part) if field.compare]
         hidden = next((name for name in getattr(part, "__dict__", {}) if name not in compared), None)
-        # Equal policies share one plan, so with a value that is not compared, a policy would get another policy's rate.
+        # Equal policies share one plan, so a policy with an uncompared value could get another policy's rate.
         if hidden is not None:
             raise DeclarationError(
                 f"the attribute {hidden!r} of the learning-rate policy {part!r}",
