@@ -32,7 +32,7 @@ class Batch(NamedTuple):
 
 
 def batch_on(device: Device, value: Any, dtype_for: Callable[[np.dtype[Any]], np.dtype[Any]]) -> Batch:
-    """Return samples as a batch on ``device``, with the dtype ``dtype_for(dtype)``; a tensor there is not copied."""
+    """Return samples as a batch of ``dtype_for(dtype)`` on ``device``; a tensor on this device is not copied."""
     if isinstance(value, Tensor):
         if value.device is device is not cpu and dtype_for(value.dtype) == value.dtype:
             return Batch(value.storage.array, value.tensor_type)

@@ -102,7 +102,7 @@ def _parts(planned: Plan, recording: Recording, decision: Decision) -> Iterator[
         for _ in range(levels_below):
             uids |= {operand.uid for uid in uids for operand in by_uid[uid].operands}
         part = _closed(planned, uids, by_uid, items)
-        # Keyed by nodes, because many distances give the same part, and each attempt runs a plan.
+        # Parts with the same nodes are tried only once, because each attempt runs a plan.
         parts[part.inside] = part
     yield from sorted(parts.values(), key=lambda part: len(part.inside))
     yield _closed(planned, set(by_uid), by_uid, items)

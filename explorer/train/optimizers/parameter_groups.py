@@ -147,7 +147,7 @@ def as_rate(rate: float | LearningRate) -> LearningRate:
     """Return ``rate`` as a learning-rate policy; a number becomes a fixed rate.
 
     Raises DeclarationError for other values, for a rate that starts below 0 and would increase the loss, and for a
-    policy with values besides its fields, by which policies are compared.
+    policy with attributes that are not fields, because only fields are compared.
     """
     policy = rate if isinstance(rate, LearningRate) else Fixed(rate)
     for part in _policies(policy):
