@@ -98,7 +98,7 @@ answer = plan
 
 class OneChain(Exercise):
     """Write a program with at least six kernels that form one execution chain, so that a second thread would have
-    nothing to do. What must none of its results have?
+    nothing to do. What must be true of each of its results?
     """
 
     number = "11.3"

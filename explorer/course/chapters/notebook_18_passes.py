@@ -207,7 +207,7 @@ class OtherOrder(Exercise):
 
 
 class LeastMemory(Exercise):
-    """A program computes eight products of 100×100, each from the one before, and adds up the largest number of each.
+    """A program computes eight products of 100×100, each from the one before, and adds up their maxima.
     `MyOrder` computes all products before the first maximum, so that eight of them are live at a time. Write `sequence`
     of an `ex.passes.Order` so that at most two are live.
     """
