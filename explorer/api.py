@@ -161,8 +161,8 @@ class ExpressionView(GraphView):
         if isinstance(values, Pattern):
             if self.planned is None:
                 raise OperandError(
-                    "a pattern laid over a recording",
-                    rule="a pattern must be laid over a view of a plan, whose nodes are expressions",
+                    "a pattern as the overlay of a recording",
+                    rule="a pattern must be shown in the view of a plan, whose nodes are expressions",
                     fix="plan.explore().overlay(pattern), net.explore().overlay(pattern)",
                 )
             values = values.overlay(*self.planned.graph.recorded_roots)
@@ -287,7 +287,7 @@ def _refuse_planning(what: Any, of_expressions: Mapping[str, Any]) -> None:
     if changed:
         raise OperandError(
             f"explore of {class_text(what)} with {changed[0]}=…",
-            rule="run, record and plan must be given for expressions and layers alone: others are planned already",
+            rule="run, record and plan must only be given for expressions and layers; all else is already planned",
             fix="ex.EvalPlan(record=…, without=…), net.plan(x, record=…)",
         )
 
@@ -340,7 +340,7 @@ def register_heat(
     if not name.strip() or not callable(of):
         raise DeclarationError(
             f"a heat metric {name!r} of {of!r}",
-            rule="a heat metric must have a name, and a function of a recording and a node's number",
+            rule="a heat metric must have a name, and a function of a recording and a node id",
             fix='ex.register_heat("reads", lambda recording, node: …, unit="operands")',
         )
     if metric is not None and (metric.of is None or not replace):

@@ -27,7 +27,7 @@ def check_ending(path: str | os.PathLike[str]) -> None:
     ending = output.suffix.lower()
     if ending not in WRITERS:
         raise FileError(
-            f"the ending {output.suffix!r}" if output.suffix else "a name without an ending",
+            f"the extension {output.suffix!r}" if output.suffix else "a name without an extension",
             path=str(output),
             rule=f"the output must end in one of {', '.join(WRITERS)}",
             fix=f"{output / 'view' if output.is_dir() else output.stem}.html",
@@ -66,7 +66,7 @@ def save(recording: Recording, path: str | os.PathLike[str], state: ViewState = 
         raise FileError(
             str(error),
             path=str(output),
-            rule=f"a PNG must have at most {MAX_SIDE:,} px a side",
+            rule=f"a PNG must have at most {MAX_SIDE:,} px per side",
             fix=f"close boxes (view.open_boxes = []), or write {output.stem}.svg",
         ) from None
     except FontError as error:

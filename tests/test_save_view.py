@@ -140,6 +140,6 @@ def test_a_png_without_any_font_raises_an_error(view, tmp_path: Path, monkeypatc
 def test_an_image_too_large_for_a_png_raises_an_error(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr("explorer.view.picture.png.MAX_SIDE", 100)
     view = ex.explore(planned(20))
-    with pytest.raises(FileError, match="at most 100 px a side"):
+    with pytest.raises(FileError, match="at most 100 px per side"):
         view.save(tmp_path / "view.png")
     assert not list(tmp_path.iterdir())

@@ -52,7 +52,7 @@ def check_names(cls: type, contract: type, what: str, renamed: Mapping[str, str]
     for name, correct_name in misnamed(cls, contract, renamed).items():
         raise DeclarationError(
             f"{name} in the body of {what} {cls.__name__}",
-            rule=f"{correct_name} is what it must be called to have an effect"
+            rule=f"it must be named {correct_name} to have an effect"
             + (f"; {name} is its old name" if name in renamed else ""),
             fix=f"{correct_name} = …, or _{name} if it is something else",
         )

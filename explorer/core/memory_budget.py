@@ -206,7 +206,7 @@ def size_of(text: str) -> int:
     digits = normalized[:-1] if power else normalized
     # at most 18 digits, because no memory is larger
     if not digits.strip().isdecimal() or len(digits) > 18 or not int(digits):
-        raise ValueError(f"{text!r} is no size")
+        raise ValueError(f"{text!r} is not a size")
     return int(digits) << 10 * power
 
 

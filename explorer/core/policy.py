@@ -89,7 +89,7 @@ class Minor:
                 raise DeclarationError(
                     f"the policy {self!r} of {value!r}: {error}",
                     rule=f"{policy_text(self.convert)} must convert the value",
-                    fix="help() of the policy's class says which values it takes",
+                    fix="help() on the policy's class lists the allowed values",
                 ) from None
         if self.among and not any(exact(value) == exact(choice) for choice in self.among):
             allowed = "one of " + ", ".join(map(repr, self.among))

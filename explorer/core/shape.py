@@ -50,7 +50,7 @@ class Sizes(tuple[int, ...]):
             categories = " or a ".join([category_of(rank) for rank in axis_of_rank])
             raise SizeError(
                 f"the {name} of a {category_of(len(self))} of shape {tuple(self)}",
-                rule=f"what has {name} must be a {categories}",
-                fix="take a size by its axis: x.shape[0]",
+                rule=f"a shape with {name} must be a {categories}",
+                fix="index the size by its axis: x.shape[0]",
             )
         return self[axis_of_rank[len(self)]]

@@ -90,5 +90,5 @@ def test_size_strings_are_parsed(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "GB", "1.5GB", "-1", "0", "8XB", "9" * 30, "ﬁ"])
 def test_invalid_sizes_raise_an_error(text: str) -> None:
-    with pytest.raises(ValueError, match="is no size"):
+    with pytest.raises(ValueError, match="is not a size"):
         size_of(text)

@@ -36,7 +36,7 @@ def _letters(axes: Any) -> str:
     if not isinstance(axes, (list, tuple)) or not all(n is Ellipsis or n in range(len(ascii_letters)) for n in axes):
         raise OperandError(
             f"np.einsum of an operand and {axes!r:.80}",
-            rule="without an equation, each operand must be followed by a list of numbers of its axes, from 0 to 51",
+            rule="without an equation, each operand must be followed by a list of axis indices from 0 to 51",
             fix='np.einsum("ij,jk->ik", a, b), or np.einsum(a, [0, 1], b, [1, 2], [0, 2])',
         )
     return "".join("..." if n is Ellipsis else ascii_letters[n] for n in axes)

@@ -89,8 +89,8 @@ def _call(
     except TypeError as error:
         raise OperandError(
             f"{name} of an expression: {error}",
-            rule=f"arguments must be those of np.{func.__name__}{signature}",
-            fix=f"help(np.{func.__name__}); ex.{name} says which of them are recorded",
+            rule=f"the arguments must match np.{func.__name__}{signature}",
+            fix=f"help(np.{func.__name__}); help(ex.{name}) lists the supported arguments",
         ) from None
     bound.apply_defaults()
     positional: tuple[Any, ...] = ()
@@ -180,6 +180,6 @@ def _refuse_options(name: str, options: Mapping[str, Any]) -> None:
     if options:
         raise OperandError(
             f"{name} of an expression with {', '.join(options)}",
-            rule="these arguments must be left out: an expression is a new value, of the dtype of its operands",
+            rule="these arguments must be omitted, because an expression is a new value with the dtype of its operands",
             fix="use .astype for another dtype, ex.where for a mask; or evaluate first: ex.evaluate(x)",
         )

@@ -58,16 +58,16 @@ def opened(
             )
         if within is not None and not _is_inside(path, status, within):
             raise FileError(
-                f"{what} cannot be read: this leads out of the folder",
+                f"{what} cannot be read: the path leads out of the folder",
                 path=path_text,
-                rule=f"the file must lie in {printable(within)}",
+                rule=f"the file must be inside {printable(within)}",
                 fix=fix,
             )
         if os.read(descriptor, len(_POINTER)) == _POINTER:
             raise FileError(
                 f"{what} cannot be read: this is a pointer of Git LFS",
                 path=path_text,
-                rule="the file must hold the content that the pointer stands for",
+                rule="the file must contain the content itself",
                 fix="git lfs pull",
             )
         os.lseek(descriptor, 0, os.SEEK_SET)

@@ -422,7 +422,7 @@ class Expr(NumpyProtocol, Operators):
     def __reduce__(self) -> Any:
         raise StateError(
             f"pickling {self!r}",
-            rule="an expression must not be pickled: it is known by its identity, which a copy would not have",
+            rule="an expression must not be pickled, because it is compared by identity, which copies lose",
             fix="pickle its value (ex.evaluate(x)), or a plan's recording as JSON",
         )
 
@@ -917,11 +917,13 @@ class Operation(metaclass=Interning):
         if not any(are_strings):
             return
         if not self.takes_text:
-            raise self.refuse(types, f"{self.name} must have numbers as operands; texts are moved and compared only")
+            raise self.refuse(
+                types, f"the operands of {self.name} must be numbers, because strings can only be moved and compared"
+            )
         compared = are_strings[self.text_operands]
         if not all(compared) or sum(compared) != sum(are_strings):
             raise self.refuse(
-                types, f"{self.name} must have texts alone, or numbers alone, as operands that it moves or compares"
+                types, f"{self.name} must have only strings, or only numbers, as operands that it moves or compares"
             )
 
     def refuse(self, types: tuple[AnyType, ...], rule: str, fix: str = "") -> OperandError:
@@ -1085,8 +1087,8 @@ def _extend(base: type[Operation], cls: type[Operation]) -> None:
     if unknown:
         raise DeclarationError(
             f"operation {cls.name}, which extends {base.name}, with the attributes {', '.join(unknown)}",
-            rule=f"its attributes must be of {base.name}: {', '.join(base.attribute_names) or 'it has none'}",
-            fix="leave them out, or declare an operation of its own without extends=",
+            rule=f"its attributes must be in {base.name}: {', '.join(base.attribute_names) or 'it has none'}",
+            fix="leave them out, or declare a separate operation, without extends=",
         )
     extensions = registry.extensions.setdefault(base.name, [])
     for index, extension in enumerate(extensions):

@@ -210,7 +210,7 @@ class Call(Operation):
     def kernel(self, out: Any, *operands: Any) -> Any:
         raise StateError(
             f"the kernel of the call {self.label!r}",
-            rule="a call must be planned with its body, it has no kernel",
+            rule="a call has no kernel, so it must be planned with its body",
             fix="ex.evaluate(x)",
         )
 

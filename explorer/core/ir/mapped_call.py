@@ -31,7 +31,7 @@ class MappedCall(Call):
             if not isinstance(type_, TensorType) or not type_.numeric:
                 raise self.refuse(types, "operands must have a NumPy dtype")
             if is_batched and (not type_.shape or type_.shape[0] != self.size):
-                raise self.refuse(types, f"operands with members must have {self.size} of them, along their first axis")
+                raise self.refuse(types, f"batched operands must have {self.size} elements along their first axis")
         member = super().infer(*types)
         if isinstance(member, TupleType):
             return TupleType(tuple([self._stacked(part) for part in member.parts]))

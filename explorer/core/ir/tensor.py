@@ -341,14 +341,14 @@ class Tensor(Expr):
         count = self.shapes[axis]
         if not 0 <= position < count:
             raise OperandError(
-                f"{name} {position} of {count}", rule=f"{name} must be a number from 0 to {count - 1}", fix=f"{name}=0"
+                f"{name} {position} of {count}", rule=f"{name} must be an index from 0 to {count - 1}", fix=f"{name}=0"
             )
         return position
 
     def _offset(self, offset: int) -> int:
         if not 0 <= offset < self.size:
             raise OperandError(
-                f"element {offset} of {self.size}", rule="an element must be named by a number from 0 on", fix="0"
+                f"element {offset} of {self.size}", rule=f"an index must be from 0 to {self.size - 1}", fix="0"
             )
         return offset
 
@@ -421,7 +421,7 @@ def tensor(
         raise OperandError(
             f"ex.tensor of {class_text(value)}: {error}",
             rule="a tensor must be a regular array of numbers",
-            fix="rows of one length each; texts and None must be left out",
+            fix="use rows of equal length, without strings or None",
         ) from None
     except Exception as error:
         raise OperandError(
@@ -431,9 +431,9 @@ def tensor(
         ) from error
     if is_text(array.dtype):
         raise OperandError(
-            f"ex.tensor of {class_text(value)}: elements of dtype {array.dtype}, which are texts",
-            rule="explorer computes with numbers; texts are inputs and weights of nets from files only",
-            fix="number the texts first, for instance by np.unique(texts, return_inverse=True)",
+            f"ex.tensor of {class_text(value)}: elements of dtype {array.dtype}, which are strings",
+            rule="elements must be numbers; only nets from files have strings, as inputs and weights",
+            fix="convert the strings to indices first: np.unique(strings, return_inverse=True)",
         )
     if not is_element(array.dtype):
         raise OperandError(
@@ -445,7 +445,7 @@ def tensor(
         raise OperandError(
             "ex.tensor(view, copy=False) of a view of a writable array",
             rule="with copy=False the array must own its memory, because a view's base could still be written to",
-            fix="leave copy=False out, or pass the whole array",
+            fix="omit copy=False, or pass the whole array",
         )
     target = state.device if device is None else as_device(device, "ex.tensor")
     if target is not cpu:

@@ -297,7 +297,7 @@ def _cuda(name: str) -> Device:
     if index >= count:
         raise StateError(
             f"the device {name!r}",
-            rule=f"the number must be that of a GPU of this machine, which has {count}",
+            rule=f"the index must be less than {count}, the number of GPUs",
             fix='ex.device("cuda")',
         )
     return Cuda(name, index, cupy)
@@ -392,7 +392,7 @@ class Block:
         if offset < 0 or offset + nbytes > self.nbytes:
             raise OperandError(
                 f"an array of {nbytes} bytes at byte {offset} of a block of {self.nbytes}",
-                rule="an array must lie within its block",
+                rule="an array must be within its block",
                 fix=f"Block(device, {max(0, offset) + nbytes})",
             )
         array: NDArray[Any] = np.asarray(self)[offset : offset + nbytes].view(exact).reshape(shape)

@@ -70,7 +70,7 @@ class TensorType:
         if not is_addressable(canonical[0], exact):
             raise OperandError(
                 f"an array of {exact.name} with {len(canonical[0])} axes: {'×'.join(map(str, canonical[0][:AXES]))}",
-                rule=f"an array must have at most {AXES} axes, and 2⁶³ − 1 bytes with its empty axes left out",
+                rule=f"an array must have at most {AXES} axes, and at most 2⁶³ − 1 bytes, not counting empty axes",
                 fix="ex.reshape joins axes; most programs have at most six",
             )
         new = object.__new__(cls)
@@ -204,7 +204,7 @@ def as_shape(shape: Any, what: str) -> Shape:
         raise OperandError(
             f"{what} of shape {checked}",
             rule="sizes must not be negative",
-            fix="0 is the smallest size; −1 is for ex.reshape alone",
+            fix="0 is the smallest size; only ex.reshape accepts −1",
         )
     return checked
 
@@ -213,7 +213,7 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
     """Return the NumPy dtype in native byte order; raise OperandError for anything that NumPy rejects."""
     try:
         if dtype is None:
-            raise TypeError("None names no dtype")
+            raise TypeError("None is not a dtype")
         exact: np.dtype[Any] = np.dtype(dtype)
         native = exact if exact.isnative else exact.newbyteorder("=")
         # Use NumPy's own dtype object, because the buffer protocol does not support copies of it.
@@ -232,8 +232,8 @@ def normalize_axis(axis: int, rank: int, operation: str) -> int:
     if not -rank <= axis < rank:
         raise OperandError(
             f"{operation}: axis {axis} of a tensor of rank {rank}",
-            rule=f"an axis must lie in {-rank} … {rank - 1}" if rank else "a scalar has no axis",
-            fix="name an axis that the operand has",
+            rule=f"the axis must be in {-rank} … {rank - 1}" if rank else "a scalar has no axis",
+            fix="choose an axis that the operand has",
         )
     return axis % rank
 
@@ -249,7 +249,7 @@ def normalize_axes(axes: int | tuple[int, ...] | None, rank: int, operation: str
     if len(set(normalized)) != len(normalized):
         raise OperandError(
             f"{operation}: axes {requested} of a tensor of rank {rank}",
-            rule="each axis must be named once",
+            rule="each axis must be given only once",
             fix="drop the repeated axis",
         )
     return normalized

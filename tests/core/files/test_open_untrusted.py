@@ -65,7 +65,7 @@ def test_a_file_must_be_in_its_folder(tmp_path: Path) -> None:
         assert file.read() == b"own"
     (folder / "link").unlink()
     (folder / "link").symlink_to(tmp_path / "secret")
-    with pytest.raises(ex.FileError, match="this leads out of the folder"):
+    with pytest.raises(ex.FileError, match="the path leads out of the folder"):
         opened(folder / "link", within=folder.resolve())
 
 

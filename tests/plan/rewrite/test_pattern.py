@@ -103,7 +103,7 @@ def test_matches_are_marked_in_a_view(x: ex.Tensor) -> None:
     view.overlay(ex.pattern("x * sigmoid(x)"), name="pattern")
     assert view.payload["heat"][-1] == first
     assert first["name"] == "pattern"
-    with pytest.raises(ex.OperandError, match="a pattern must be laid over a view of a plan"):
+    with pytest.raises(ex.OperandError, match="a pattern must be shown in the view of a plan"):
         ex.explore(view.recording).overlay(ex.pattern("x * sigmoid(x)"))
 
 

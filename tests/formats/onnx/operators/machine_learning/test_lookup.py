@@ -86,7 +86,7 @@ def test_an_unknown_category_raises_an_error_if_zeros_are_not_allowed(tmp_path: 
         ({"keys_strings": ["a"], "values_int64s": [1, 2]}, "each key must have a value"),
         ({"keys_strings": ["a"], "keys_int64s": [1], "values_int64s": [1]}, "every part in a file must be supported"),
         ({"keys_strings": ["a"]}, "there must be values_int64s, _floats, _strings or _tensor"),
-        ({"keys_int64s": [1], "values_int64s": [1]}, "lookup must have texts alone, or numbers alone"),
+        ({"keys_int64s": [1], "values_int64s": [1]}, "lookup must have only strings, or only numbers"),
     ],
 )
 def test_mismatching_tables_raise_an_error(tmp_path: Path, arguments: dict[str, Any], rule: str) -> None:
