@@ -123,7 +123,6 @@ def __dir__() -> list[str]:
 
 @cache
 def _functions() -> dict[str, Any]:
-    """Return the recording functions of all operations, keyed by name."""
     for package in _OPERATIONS:
         import_module(f"explorer.{package}")
     functions: dict[str, Any] = import_module("explorer.core.registry").functions

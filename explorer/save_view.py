@@ -49,8 +49,8 @@ def save(recording: Recording, path: str | os.PathLike[str], state: ViewState = 
 
     The extension of ``path`` selects the format. ``.html`` is an interactive page, ``.svg`` and ``.png`` are images,
     and ``.dot`` is for Graphviz. ``.txt`` contains the decisions, and ``.json`` the recording, which ``explorer diff``
-    can compare. Raises FileError for any other extension. For ``.png``, FileError is also raised if the required
-    package or all fonts are missing, or if the image is too large.
+    can compare. Raises FileError for any other extension, and for a PNG if the required package is missing, no font is
+    installed, or the image is too large.
     """
     check_ending(path)
     output = Path(path)

@@ -112,10 +112,10 @@ def raised() -> Iterator[Interrupts]:
 
 
 class Postponed:
-    """Context between ``hold()`` and ``release()`` in which interrupts of protected functions are postponed.
+    """Postponement of interrupts in protected functions, between ``hold()`` and ``release()``.
 
-    Other functions are interrupted as usual. Nothing is postponed in other threads, because Python interrupts only the
-    main thread, nor if the program ignores interrupts.
+    All other functions are interrupted as usual. Nothing is postponed in other threads, because Python interrupts only
+    the main thread, nor if the program ignores interrupts.
     """
 
     def __init__(self, *functions: Callable[..., Any]) -> None:

@@ -1,4 +1,4 @@
-"""Lazy functions, whose packages are higher or optional and therefore imported at the first call."""
+"""Functions imported at the first call, because their packages are higher or optional."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def late(path: str) -> Any:
-    """Return the function with the path ``module:name``, whose module is imported on the first call."""
+    """Return the function with the path ``module:name``, whose module is imported at the first call."""
     module, _, name = path.partition(":")
 
     def call(*arguments: Any, **options: Any) -> Any:

@@ -176,7 +176,7 @@ class Policy:
 class PolicyClass:
     """Major class, whose body declares its minor classes. An instance holds the values for one layer.
 
-    ``layer.select(GradPolicy).update`` reads a value.
+    For example, ``layer.select(GradPolicy).update`` reads a value.
 
     >>> class PrecisionPolicy(ex.PolicyClass):
     ...     "How a layer rounds."

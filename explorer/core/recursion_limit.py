@@ -1,4 +1,4 @@
-"""Recursion limit for nested functions, in which an inner function is recorded while the outer one is.
+"""Recursion limit for nested functions: an inner function is recorded while the outer one is being recorded.
 
 On the main thread, every level may use as many frames as Python allows by default (``sys.getrecursionlimit()``). The
 limit is raised step by step while functions are nested, and restored afterwards, so endless recursion is detected as
@@ -44,7 +44,6 @@ def _descend() -> int:
 
 
 def _ascend() -> None:
-    """Leave one nested function."""
     _nesting.depth -= 1
     if _nesting.original_limit and _nesting.depth == 0:
         with suppress(RecursionError):  # the outermost function may itself be called at a large depth

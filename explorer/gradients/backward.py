@@ -95,7 +95,6 @@ def _backward(
 
 
 def _operand_gradients(node: Expr, upstream: Any, wanted: Collection[int]) -> Sequence[Expr | None]:
-    """Return the gradients of a node's operands, given the node's own gradient ``upstream``."""
     operation = node.operation
     if operation.nondifferentiable:
         if operation.refuses_gradient:

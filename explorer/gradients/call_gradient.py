@@ -164,7 +164,7 @@ def _augmented(body: Body, residuals: Mapping[tuple[int, int], Sequence[Expr]]) 
 
 
 def _value(node: Expr) -> tuple[int, int]:
-    """Return a node's key: its uid and −1, or for an Item the uid of the call and the output index."""
+    """Return a key for a node's value: the node's uid and −1, or for an Item the call's uid and the output index."""
     operation = node.operation
     return (node.operands[0].uid, operation.index) if isinstance(operation, Item) else (node.uid, -1)
 
@@ -246,7 +246,6 @@ def _split_gradient(
 
 
 def _record_at(result: Expr, operation: Call, operands: tuple[Expr, ...]) -> Expr:
-    """Record ``operation`` with the scope and source line of the call ``result``."""
     scope, origin = state.scope, state.origin
     state.scope, state.origin = result.scope, (result.code, result.instruction)
     try:

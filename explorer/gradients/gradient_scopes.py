@@ -16,8 +16,10 @@ from explorer.core.ir.recording_context import Scope, state
 
 
 class Origin(NamedTuple):
-    """Program node from which another node was created, and the rewrite that created it: (rule, label of the replaced
-    node)."""
+    """Program node from which another node was created, and the rewrite that created it.
+
+    ``rewrite`` is (rule, label of the replaced node).
+    """
 
     node: Expr
     rewrite: tuple[str, str] | None = None

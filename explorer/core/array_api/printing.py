@@ -17,7 +17,6 @@ from explorer.core.types.tensor_type import AnyType, TensorType
 from explorer.record.escape import visible
 
 _MAX_LINES = 60
-"""maximum number of lines"""
 _MAX_VALUE_LENGTH = 60
 """maximum number of characters of an attribute's value"""
 

@@ -62,7 +62,7 @@ _HINTS = {
 def hint(name: str, known: Iterable[str] = ()) -> str:
     """Return a suggestion for an unknown attribute of an expression, or "" if there is none.
 
-    The name is compared with the ``known`` attributes and with operations.
+    Misspelt names are compared with the ``known`` attributes and with operations.
     """
     # Python, NumPy and notebooks probe for such names, so a suggestion would be misleading.
     if name.startswith("_"):

@@ -133,7 +133,6 @@ class Replacement:
         self.file.close()
 
     def _discard(self) -> None:
-        """Remove the scratch file, unless it has already become the target."""
         with contextlib.suppress(
             FileError
         ):  # closing flushes buffered content, which may fail again; the first failure has already been raised

@@ -497,7 +497,10 @@ def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
 def record_typed(
     operation: Operation, type_: AnyType, operands: tuple[Expr, ...], hidden: tuple[Expr, ...] = ()
 ) -> Expr:
-    """Record an operation with a known result type; ``hidden`` operands must already be marked as used."""
+    """Record an operation with a known result type.
+
+    ``hidden`` operands, the values that a called body reads from outside, must already be marked as used.
+    """
     self = _new(Expr)
     self.operation, self.type = operation, type_
     self.operands = operands + hidden
@@ -587,7 +590,6 @@ class Interning(type):
         return instance
 
     def _check_attributes(cls, arguments: tuple[Any, ...]) -> None:
-        """Raise DeclarationError if a class is called with operands instead of attributes."""
         operands = [
             value for value in arguments if type(value) not in _PLAIN and (isinstance(value, Expr) or _is_array(value))
         ]
@@ -627,7 +629,7 @@ _tokens = count()
 
 
 class _Docstring:
-    """Docstring of an operation class; an instance's is the operation's generated help page."""
+    """Docstring of an operation class; for an instance, the operation's generated help page."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -720,7 +722,7 @@ class Operation(metaclass=Interning):
     changes_device: ClassVar[bool] = False
     """whether the result is on another device than the operand"""
     packed_operand: ClassVar[int | None] = None
-    """index of the operand that the kernel packs into another layout; programs keep packed constants"""
+    """index of the operand that the kernel packs into another layout; a constant is packed only once"""
     follows_format: ClassVar[bool] = False
     """whether tiles are fastest if the result has the memory layout of the last operand, an image"""
     accumulates: ClassVar[bool] = False
@@ -815,7 +817,7 @@ class Operation(metaclass=Interning):
     # -- tiled kernels; by default, an operation is computed as a whole -----------------------------------------------
 
     def pack_operand(self, operand: Any) -> Any:
-        """Return the operand with index ``packed_operand`` in the kernel's layout; programs keep packed constants."""
+        """Return the operand with index ``packed_operand`` in the kernel's layout; a constant is packed only once."""
         raise NotImplementedError
 
     def tiles(self, out: Any, prepared: Any, *operands: Any, **_: Any) -> list[Tile]:
@@ -912,7 +914,6 @@ class Operation(metaclass=Interning):
         return inferred if self.changes_device or not devices or devices[0] is cpu else on_device(inferred, devices[0])
 
     def _check_strings(self, types: tuple[AnyType, ...]) -> None:
-        """Raise OperandError for strings that the operation does not support or that are combined with numbers."""
         are_strings = [type(type_) is TensorType and is_text(type_.dtype) for type_ in types]
         if not any(are_strings):
             return
@@ -1240,7 +1241,6 @@ def _stored(array: Any) -> Any:
 
 
 def _through_numbers(operation: Operation, out: Any, *operands: Any) -> Any:
-    """Decode the operands, compute with the numbers, and encode the result into ``out``."""
     computed = operation.compute(*[numbers_of(operand) for operand in operands])
     results: Sequence[Any] = computed if isinstance(computed, tuple) else (computed,)
     for target, result in zip(out if isinstance(out, tuple) else (out,), results, strict=True):

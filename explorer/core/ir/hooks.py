@@ -62,7 +62,7 @@ class View(Protocol):
         """Select ``node``, and highlight all nodes from which it is computed, or all nodes computed from it."""
 
     def why(self, one: Any, other: Any = None) -> str:
-        """Return the decisions about node ``one``, or about both ``one`` and ``other``, as text."""
+        """Return the decisions about node ``one``, or those that affect both ``one`` and ``other``, as text."""
 
     def predict(self, stage: str | None = None) -> None:
         """Hide a stage's decisions, and let the user predict them."""

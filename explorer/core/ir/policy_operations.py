@@ -100,7 +100,8 @@ class Adjusted(Operation, abstract=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         implementation = self.operation.under(Policies(self.policies, self.operation.label))
-        # Not an attribute, because attributes form the interning key, and this is derived from the other two.
+        # Not an attribute, because attributes form the interning key, and the implementation follows from the other
+        # two.
         object.__setattr__(self, "_implementation", implementation)
         object.__setattr__(self, "name", self.operation.name)
         for name in ("nondifferentiable", "refuses_gradient", "unbatchable", "pure", "accumulates"):

@@ -64,8 +64,6 @@ def common_scope(scopes: Iterable[Scope | None]) -> Scope | None:
 
 
 class _State(threading.local):
-    """Context of the next recorded node, per thread."""
-
     scope: Scope | None = None
     origin: tuple[Any, int] | None = None
     """code object and instruction, or place, to which nodes are attributed instead of the user's line"""

@@ -87,7 +87,6 @@ _FORBIDDEN_ATTRIBUTES = frozenset({"__globals__", "f_globals", "f_locals", "impo
 _CALLED = (FunctionType, MethodType, functools.partial, dict, MappingProxyType)
 """types of objects in which decorators of installed packages may store the decorated functions"""
 _MAX_READERS = 20_000
-"""maximum number of readers for one function"""
 
 
 class _Reading(threading.local):
@@ -109,10 +108,12 @@ def note(read: Callable[[], Any]) -> None:
 
 
 def watch(function: Callable[..., Any], arguments: Iterable[Any] = ()) -> Watched:
-    """Return readers of everything that a function reads from outside, directly or through other functions and methods.
+    """Return a reader for everything that a function reads from outside, directly or through other functions and
+    methods.
 
-    There are readers for globals, closure variables, defaults, attributes of these and of the static ``arguments``, and
-    the contents of containers and arrays among them. Raises DeclarationError for contents that cannot be compared.
+    A reader is a function that returns the current object, paired with the object found now. There are readers for
+    globals, closure variables, defaults, attributes of these and of the static ``arguments``, and the contents of
+    containers and arrays among them. Raises DeclarationError for contents that cannot be compared.
     """
     survey = _Survey(getattr(function, "__name__", "the function"))
     survey.visit(function, "")
@@ -123,7 +124,7 @@ def watch(function: Callable[..., Any], arguments: Iterable[Any] = ()) -> Watche
 
 
 class _Survey:
-    """Collector of ``readers`` for everything that a function may read, each with the object that it returned."""
+    """Collector of ``readers`` for everything that a function may read."""
 
     def __init__(self, name: str) -> None:
         self.readers: list[tuple[Read, Any]] = []
@@ -288,7 +289,6 @@ class _Survey:
                 )
 
     def _class(self, cls: type, path: str, pending: list[tuple[Any, str]], extra_names: tuple[str, ...]) -> None:
-        """Record the methods that Python and explorer call implicitly for objects of the class ``cls``."""
         is_new = cls not in self._classes
         self._classes.add(cls)
         if not is_fixed_class(cls):
@@ -436,7 +436,6 @@ def _hidden_variables(function: str, name: str, caller: str = "") -> Declaration
 
 
 def _stream(function: str, value: Any, path: str) -> DeclarationError:
-    """Return the error for an object that yields a different value each time, such as a random number generator."""
     return DeclarationError(
         f"{function} reads {path or 'a value'} from outside, a {type(value).__name__}",
         rule="a function's body runs once for many calls, so it must not draw from anything that gives another "
@@ -446,7 +445,6 @@ def _stream(function: str, value: Any, path: str) -> DeclarationError:
 
 
 def _too_many_readers(function: str, path: str, limit: int) -> DeclarationError:
-    """Return the error for a function that reads more than can be compared at each call."""
     return DeclarationError(
         f"{function} reads more than {limit:,} variables and attributes from outside, {path} among them",
         rule="what a function reads from outside must be so little that it can be compared at each call",

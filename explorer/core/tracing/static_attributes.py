@@ -24,7 +24,7 @@ _INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}"
 
 @functools.lru_cache(maxsize=4096)
 def is_fixed(path: str) -> bool:
-    """Return whether the source at ``path`` belongs to explorer, Python or an installed package, so never changes."""
+    """Return whether the source at ``path`` never changes: it belongs to explorer, Python or an installed package."""
     if path.startswith(INTERNAL) or path.startswith("<frozen "):
         return True
     if any(part in path for part in _INSTALLED):
@@ -54,12 +54,12 @@ def is_traced(value: Any) -> bool:
 
 
 def is_fixed_class(cls: type) -> bool:
-    """Return whether a class belongs to explorer, Python or an installed package, so that its methods never change."""
+    """Return whether a class's methods never change: it belongs to explorer, Python or an installed package."""
     return is_fixed(_file_of(cls))
 
 
 def is_fixed_module(module: ModuleType) -> bool:
-    """Return whether a module belongs to explorer, Python or an installed package, so never changes.
+    """Return whether a module never changes: it belongs to explorer, Python or an installed package.
 
     Neither modules created by a program (``types.ModuleType``) nor built-in modules have a file, but only built-in
     modules have a loader.

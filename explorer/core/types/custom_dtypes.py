@@ -137,7 +137,7 @@ def is_text(dtype: np.dtype[Any]) -> bool:
 
 
 def is_floating(dtype: np.dtype[Any]) -> bool:
-    """Return whether elements of ``dtype`` are real floating numbers, which have gradients."""
+    """Return whether ``dtype`` is a real floating dtype, whose elements have gradients."""
     return dtype.kind == "f" or _is_narrow_float(dtype) or element_of(dtype) is not None
 
 

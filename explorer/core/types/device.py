@@ -117,7 +117,7 @@ class Device:
         return values
 
     def put(self, values: NDArray[Any]) -> Any:
-        """Return a new device array with a copy of a NumPy array."""
+        """Copy a NumPy array to a new device array, and return it."""
         target = self.empty(values.shape, values.dtype)
         self.write(target, values)
         return target
@@ -304,7 +304,6 @@ def _cuda(name: str) -> Device:
 
 
 def _bytes(memory: Any) -> Any:
-    """Return memory as an array of bytes; raise OperandError if it is not contiguous."""
     if memory.size and not memory.flags.c_contiguous:
         raise OperandError(
             f"bytes of an array of shape {memory.shape} with strides {memory.strides}",

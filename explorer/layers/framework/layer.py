@@ -442,7 +442,6 @@ class Layer:
         return {port: results[port] for port in self.outputs}
 
     def _as_ports(self, ports: tuple[str, ...], what: str, positional: tuple[Any, ...], named: dict[str, Any]) -> Ports:
-        """Return values passed by position, by name or as one mapping, as Ports."""
         mapped = len(positional) == 1 and isinstance(positional[0], Mapping)
         if len(positional) == len(ports) and not named and not mapped:
             return Ports(ports, repr(self), dict(zip(ports, positional, strict=True)))

@@ -61,7 +61,7 @@ def current_expander() -> Expander | None:
 
 @contextmanager
 def expanding(expander: Expander) -> Iterator[None]:
-    """Record calls of layers in the block with ``expander``."""
+    """Record the operations of layers called in the block with ``expander``."""
     outer, _state.expander = _state.expander, expander
     try:
         yield

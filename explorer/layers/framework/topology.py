@@ -117,7 +117,6 @@ class Topology:
         self._hash = hash(frozenset(clauses))
 
     def _sublayer_classes(self) -> dict[str, type[Layer]]:
-        """Return the sublayers' classes by name; raise DeclarationError if a Sublayer clause is invalid."""
         classes: dict[str, type[Layer]] = {}
         for clause in self.clauses:
             if isinstance(clause, Sublayer):
@@ -153,7 +152,7 @@ class Topology:
             raise UnknownNameError(name, kind=f"sublayer in {clause!r}", known=self.sublayers)
         sublayer_class = self.sublayers[name]
         ports = sublayer_class.inputs if what == "input" else sublayer_class.outputs
-        # a composite whose topology depends on policies has no ports before it is built; check_made checks them then
+        # a composite whose topology depends on policies has no ports until it is built, when check_made checks them
         if sublayer_class.outputs and port not in ports:
             raise UnknownNameError(port, kind=f"{what} port of {sublayer_class.__name__} in {clause!r}", known=ports)
         self._uses.setdefault(name, []).append((clause, what, port))
@@ -169,7 +168,6 @@ class Topology:
             )
 
     def _check_connections(self) -> None:
-        """Raise DeclarationError if a sublayer is not connected, or if the topology has no outputs."""
         connected_names = {name for name, _ in [*self.sources, *self.sources.values(), *self.results.values()]}
         for clause in self.clauses:
             if not isinstance(clause, Sublayer):
@@ -206,7 +204,6 @@ class Topology:
         self._check_inputs(name, layer.inputs)
 
     def _sorted(self) -> tuple[str, ...]:
-        """Return the sublayers in topological order; raise DeclarationError for a cycle."""
         graph: TopologicalSorter[str] = TopologicalSorter(dict.fromkeys(self.sublayers, ()))
         for (name, _), (source, _) in self.sources.items():
             if source:

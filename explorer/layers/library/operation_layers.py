@@ -90,7 +90,6 @@ class Dot(Layer):
 
 
 def _row(x: Expr) -> Expr:
-    """Return ``x`` as one row, 1×n; raise OperandError if it has more rows."""
     if not x.ndim or math.prod(x.shape[:-1]) != 1:
         raise OperandError(
             f"the input {x.type} of a product",

@@ -112,7 +112,6 @@ class Recurrent(Composite):
         return {port: stack([outputs[port] for outputs in step_outputs], axis=axis) for port in self.outputs}
 
     def _length(self, values: Mapping[str, Expr]) -> int:
-        """Return the number of steps; raise OperandError if sequences are empty or differ in length."""
         for port, axis in self.axes.items():
             if not -values[port].ndim <= axis < values[port].ndim:
                 raise OperandError(
