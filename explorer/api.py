@@ -111,10 +111,7 @@ class ExpressionView(GraphView):
             rule = "an expression, an operator, a node's number, or a name"
             check_type(node, "node", (int, str, NetOperator), rule, 'view.focus(net["conv1"]), view.why(x, "conv1")')
             node = node.name
-        try:
-            self._nodes_of(node)
-        except ValueError as error:
-            raise OperandError(str(error), rule="a node must be one of this view", fix='view.focus("conv1")') from None
+        self._nodes_of(node)  # raises the error for an unknown node
         return node  # type: ignore[no-any-return]  # checked above
 
     def focus(self, what: Node) -> None:

@@ -77,7 +77,7 @@ def pytest_runtest_makereport(
 
 def _shorten(call: pytest.CallInfo[None], config: pytest.Config) -> None:
     """Remove explorer's frames from an explorer error's traceback, except in explorer's own tests."""
-    errors, tracebacks = (sys.modules.get(f"explorer.core.{name}") for name in ("errors", "tracebacks"))
+    errors, tracebacks = (sys.modules.get(f"explorer.record.{name}") for name in ("errors", "tracebacks"))
     if call.excinfo is None or errors is None or tracebacks is None:
         return
     error = call.excinfo.value

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from explorer.record import Recording
 from explorer.record.compare.comparison import compare
+from explorer.record.errors import OperandError
 
 
 class HeatMetric(NamedTuple):
@@ -43,7 +44,7 @@ METRICS: dict[str, HeatMetric] = {
 def heat_json(recording: Recording, overlays: Iterable[HeatMetric] = ()) -> list[dict[str, Any]]:
     """Return the "heat" part of the payload, with a view's overlays, which may be negative.
 
-    Raise ValueError for a metric whose function returns an unusable number.
+    Raise OperandError for a metric whose function returns an unusable number.
     """
     rows = [(metric, metric.of and _values(metric, metric.of, recording)) for metric in METRICS.values()]
     nodes = range(len(recording.nodes))
@@ -59,9 +60,10 @@ def _values(metric: HeatMetric, of: Callable[[Recording, int], float], recording
     for node in range(len(recording.nodes)):
         value = of(recording, node)
         if not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-            raise ValueError(
-                f"the heat metric {metric.name!r} gives {value!r} for node {node} ({recording.label(node)}); "
-                "a metric's function must return a finite number that is not negative"
+            raise OperandError(
+                f"the heat metric {metric.name!r} gives {value!r} for node {node} ({recording.label(node)})",
+                rule="a metric's function must return a finite number that is not negative",
+                fix="return 0 for nodes without a number",
             )
         numbers.append(value)
     return numbers
@@ -72,15 +74,26 @@ def overlay(
 ) -> HeatMetric:
     """Return a metric with given numbers of nodes; a node without a number has the sum of the nodes that it replaced.
 
-    Raise ValueError for a number that is not finite, a node that is not in the recording, or an existing metric's name.
+    Raise OperandError for a number that is not finite, a node that is not in the recording, or an existing metric's
+    name.
     """
     if name in METRICS:
-        raise ValueError(f"the name {name!r} belongs to a metric of all views; an overlay needs a name of its own")
+        raise OperandError(
+            f"an overlay with the name {name!r}",
+            rule="it must not have the name of a metric of all views",
+            fix='name="overlay"',
+        )
     for node, value in values.items():
         if not 0 <= node < len(recording.nodes):
-            raise ValueError(f"node {node} is not in this recording: it has 0 to {len(recording.nodes) - 1}")
+            raise OperandError(
+                f"node {node} is not in this recording", rule=f"it has nodes 0 to {len(recording.nodes) - 1}"
+            )
         if not isinstance(value, (int, float)) or not math.isfinite(value):
-            raise ValueError(f"{recording.label(node)} is given {value!r}: an overlay's number must be finite")
+            raise OperandError(
+                f"{recording.label(node)} is given {value!r}",
+                rule="an overlay's number must be finite",
+                fix="leave the node out of the overlay",
+            )
     carried = dict(values)
     # In decision order, so that a number is carried through repeated replacements.
     for _, old, new in recording.substitutions:
@@ -93,11 +106,15 @@ def time_difference(before: Recording, after: Recording) -> dict[int, float]:
     """Map the result of each kernel of ``after`` to the µs that it took longer than in ``before``.
 
     Kernels of both recordings that compute the same recorded nodes are compared together, since the two plans may fuse
-    them differently; the last kernel gets the difference. Raise ValueError if either recording lacks a run.
+    them differently; the last kernel gets the difference. Raise OperandError if either recording lacks a run.
     """
     for recording in (before, after):
         if recording.run is None:
-            raise ValueError(f"{recording.title or 'a plan'} has not run: the times of two runs are compared")
+            raise OperandError(
+                f"{recording.title or 'a plan'} has not run",
+                rule="both plans must have run, because the times of two runs are compared",
+                fix="plan.eval()",
+            )
     earlier, later = (_micros(recording) for recording in (before, after))
     kernels = after.schedule.kernels if after.schedule else ()
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from explorer.record import Recording
+from explorer.record.errors import OperandError
 
 
 def stage_kernels(recording: Recording) -> list[list[int]]:
@@ -54,13 +55,17 @@ def stage_ends(recording: Recording) -> list[int]:
 
 
 def step_at(recording: Recording, position: int) -> int:
-    """Return the step after a number of decisions; raise ValueError if there are fewer."""
+    """Return the step after a number of decisions; raise OperandError if there are fewer."""
     if position == 0:
         return 0
     for stage, start in zip(recording.stages, [0, *stage_ends(recording)], strict=False):
         if stage.first < position <= stage.last:
             return start + position - stage.first
-    raise ValueError(f"position {position} is outside this recording: it has positions 0 to {recording.end}")
+    raise OperandError(
+        f"position {position} is outside this recording",
+        rule=f"it has positions 0 to {recording.end}",
+        fix=f"position={min(max(position, 0), recording.end)}",
+    )
 
 
 def position_at(recording: Recording, step: int, name: str = "") -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from explorer.record import Recording
+from explorer.record.errors import OperandError
 from explorer.view.tree.slots import Slots
 
 
@@ -91,9 +92,11 @@ class Tree:
         return self._postorder
 
     def opened_to(self, depth: int) -> set[int]:
-        """Return the boxes down to a depth; 0 means none. Raise ValueError for a negative depth."""
+        """Return the boxes down to a depth; 0 means none. Raise OperandError for a negative depth."""
         if not isinstance(depth, int) or depth < 0:
-            raise ValueError(f"depth {depth!r}: it must be 0, which closes all boxes, or a larger whole number")
+            raise OperandError(
+                f"depth {depth!r}", rule="depth must be an integer of 0, which closes all boxes, or more", fix="depth=0"
+            )
         return {box for box, inside in self._depths().items() if 0 < inside <= depth}
 
     @property

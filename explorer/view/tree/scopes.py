@@ -6,6 +6,7 @@ import re
 from difflib import get_close_matches
 
 from explorer.record import Recording
+from explorer.record.errors import OperandError
 
 
 def scope_path(recording: Recording, node: int) -> tuple[str, ...]:
@@ -48,7 +49,7 @@ class NodesByName:
             self._nodes.update({path: nodes for path, nodes in names.items() if path not in self._nodes})
 
     def __getitem__(self, name: str) -> list[int]:
-        """Return the nodes with a name; raise ValueError for an unknown name, with similar names."""
+        """Return the nodes with a name; raise OperandError for an unknown name, with similar names."""
         for path in (tuple(part.strip() for part in name.split(" / ")), tuple(filter(None, re.split("[/.]", name)))):
             if path in self._nodes:
                 return list(dict.fromkeys(self._nodes[path]))
@@ -56,7 +57,11 @@ class NodesByName:
         near = get_close_matches(name, known, 5, 0.6)
         hint = f"near is {near[0]!r}" if len(near) == 1 else f"near are {', '.join(near)}" if near else ""
         first = f"the first are {', '.join(known[:5])}" if known else "this recording has none"
-        raise ValueError(f"no operator, layer, scope, variable or operation is called {name!r}; {hint or first}")
+        raise OperandError(
+            f"no operator, layer, scope, variable or operation is called {name!r}; {hint or first}",
+            rule="a node must be one of this view",
+            fix=f"view.focus({[*near, *known][0]!r})" if known else "view.focus(0) selects by number",
+        )
 
 
 def nodes_named(recording: Recording, name: str) -> list[int]:
@@ -76,7 +81,7 @@ def named_inside(recording: Recording, name: str) -> list[int]:
 def nodes_at(recording: Recording, line: int | str, where: str | None = None) -> list[int]:
     """Return the nodes recorded at a line, given by number or part of its text, in one cell or file or in all.
 
-    Raise ValueError if there are none.
+    Raise OperandError if there are none.
     """
     sources = recording.sources
     rows = {
@@ -88,5 +93,9 @@ def nodes_at(recording: Recording, line: int | str, where: str | None = None) ->
     nodes = [node for node, row in enumerate(recording.nodes.source) if row in rows]
     if not nodes:
         known = ", ".join(dict.fromkeys(f"{source.where} line {source.line}" for source in sources[:12]))
-        raise ValueError(f"no node was recorded at {line!r}; the first lines with nodes are {known or 'none'}")
+        raise OperandError(
+            f"no node was recorded at {line!r}",
+            rule=f"the first lines with nodes are {known or 'none'}",
+            fix=f"view.from_line({sources[0].line})" if sources else "",
+        )
     return nodes

@@ -15,6 +15,7 @@ from typing import Any
 import traitlets
 
 from explorer.record import Recording
+from explorer.record.errors import ExplorerError, OperandError, UnknownNameError, similar_names
 from explorer.record.gc_pause import gc_paused
 from explorer.record.reasons import counted_text
 from explorer.record.recording import unmeasured
@@ -39,6 +40,8 @@ _TOGETHER = frozenset({"step", "stage"})
 """traits that represent the same state; setting one of them updates the other"""
 
 
+_SETTABLE = ("depth", "direction", "open_boxes", "predicting", "selected", "stage", "step", "theme")
+"""traits that users set"""
 _SAVED = (".html", ".json")
 """extensions of the files that the kernel writes for a page, which draws pictures itself"""
 
@@ -50,6 +53,10 @@ def json_text(value: dict[str, Any], widget: object) -> str:
 
 WAYS = ("inputs", "outputs")
 """sides of a node that ``trace`` highlights"""
+
+
+class TraitValueError(OperandError, traitlets.TraitError):
+    """Value that a trait of a view does not accept."""
 
 
 class SelectedNode(traitlets.Int[int, Any]):
@@ -83,6 +90,9 @@ class GraphView(NotebookWidget):
     predicting = traitlets.Bool(False).tag(sync=True)
     """whether the decisions of a stage are hidden for the reader to predict"""
 
+    _is_built = False
+    """whether the constructor is done, after which no attributes are added"""
+
     @gc_paused()
     def __init__(
         self, recording: Recording, *, theme: str = "auto", position: int = 0, height: int = 560, **traits: Any
@@ -93,7 +103,11 @@ class GraphView(NotebookWidget):
         self._asked: set[int] = set()
         self._overlays: dict[str, HeatMetric] = {}
         if traits.get("depth") is not None and traits.get("open_boxes") is not None:
-            raise ValueError("boxes are open down to a depth, or one by one: depth=1, or open_boxes=[…]")
+            raise OperandError(
+                f"depth={traits['depth']!r} and open_boxes={traits['open_boxes']!r}",
+                rule="boxes must be open down to a depth, or one by one",
+                fix="depth=1, or open_boxes=[…]",
+            )
         self._step_through(recording)
         step = step_at(recording, position)
         stage = recording.stages[self._stage_at(step)].name if recording.stages else ""
@@ -101,9 +115,35 @@ class GraphView(NotebookWidget):
         super().__init__(step=step, stage=stage, payload=packed, theme=theme, **traits)
         self._read_depth()
         self.on_msg(self._answer)
+        self._is_built = True
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.recording.title or counted_text(len(self.recording.nodes), 'node')}>"
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; raise Explorer's errors for values that a trait rejects, and for misspelt names."""
+        is_new = name[0] != "_" and self._is_built and not hasattr(self, name)
+        if is_new and (near := similar_names(name, list(_SETTABLE))):
+            raise UnknownNameError(name, kind="attribute of a view", known=_SETTABLE, fix=f"view.{near[0]} = …")
+        try:
+            super().__setattr__(name, value)
+        except traitlets.TraitError as error:
+            if isinstance(error, ExplorerError):
+                raise
+            raise self._trait_error(name, value) from None
+
+    def _trait_error(self, name: str, value: Any) -> TraitValueError:
+        """Return the error for a value that has not the type of a trait, or is not one of its choices."""
+        trait = self.traits()[name]
+        if isinstance(trait, traitlets.Enum):
+            choices = [str(choice) for choice in trait.values or ()]
+            near = [*similar_names(str(value), choices), *choices][0]
+            return TraitValueError(
+                f"{name} {value!r}", rule=f"it must be one of {', '.join(choices)}", fix=f"view.{name} = {near!r}"
+            )
+        return TraitValueError(
+            f"{name} {value!r}", rule=f"it must be {trait.info()}", fix=f"view.{name} = {getattr(self, name)!r}"
+        )
 
     def _payload(self, theme: str, position: int) -> dict[str, Any]:
         return payload(
@@ -164,8 +204,8 @@ class GraphView(NotebookWidget):
         Keys are node ids, or names of operators, layers or scopes, whose last node gets the number; a node that
         replaces others in a later stage has their sum. Negative numbers are drawn in another colour. ``unit`` is
         written after the numbers ("µs" and "B" with their larger units), and ``text`` explains the legend; another
-        overlay with the same name replaces the first. Raise ValueError for an unknown key, and for a number that is not
-        finite.
+        overlay with the same name replaces the first. Raise OperandError for an unknown key, and for a number that is
+        not finite.
         """
         nodes = NodesByName(self.recording)
         numbers = {nodes[key][-1] if isinstance(key, str) else key: value for key, value in values.items()}
@@ -195,8 +235,8 @@ class GraphView(NotebookWidget):
     def collapse(self, depth: int = 0) -> None:
         """Open the boxes down to a depth, and close those below it; depth 0 closes all boxes.
 
-        Raise ValueError for a negative depth. Example: ``view.collapse(1)`` shows the contents of the outermost boxes,
-        like ``view.depth = 1``.
+        Raise OperandError for a negative depth. Example: ``view.collapse(1)`` shows the contents of the outermost
+        boxes, like ``view.depth = 1``.
         """
         self.open_boxes = sorted(self._drawing.model.tree.opened_to(depth))
 
@@ -205,7 +245,7 @@ class GraphView(NotebookWidget):
         depth: int | None = proposal["value"]
         tree = self._drawing.model.tree
         if depth is not None and depth < 0:
-            raise traitlets.TraitError(f"depth {depth} is negative: view.depth = 0 closes all boxes")
+            raise TraitValueError(f"depth {depth} is negative", rule="depth must be 0 or more", fix="view.depth = 0")
         return depth and min(depth, tree.deepest)
 
     @traitlets.observe("depth")
@@ -230,10 +270,12 @@ class GraphView(NotebookWidget):
     def trace(self, node: int | str, way: str = "inputs") -> None:
         """Select a node and highlight all nodes that it depends on, or with ``way="outputs"`` all that depend on it.
 
-        A string names an operator of a file, a layer or a scope. Raise ValueError for another way.
+        A string names an operator of a file, a layer or a scope. Raise OperandError for another way.
         """
         if way not in WAYS:
-            raise ValueError(f'way {way!r} is not one of {", ".join(WAYS)}: view.trace(node, "inputs")')
+            raise OperandError(
+                f"way {way!r}", rule=f"way must be one of {', '.join(WAYS)}", fix='view.trace(node, "inputs")'
+            )
         self.focus(node)
         self.send({"kind": "trace", "way": way})
 
@@ -243,15 +285,24 @@ class GraphView(NotebookWidget):
         ``view.predict("recorded")`` asks which values are saved for each gradient, ``"fuse"`` which edges join two
         operations in one kernel, ``"order"`` which kernel is next, and ``"buffers"`` which memory a result gets. The
         default is the current stage, if it can be predicted, else the order. The view shows whether an answer is right,
-        and why, and keeps the score; Esc shows everything again. Raise ValueError if the recording has no such stage.
+        and why, and keeps the score; Esc shows everything again. Raise OperandError if the recording has no such stage.
         """
         possible = predictable(self.recording)
         if not possible:
-            raise ValueError("a plan must have decided something before it is predicted: explore a prepared plan")
+            raise OperandError(
+                "a recording without decisions",
+                rule="a plan must have decided something before it is predicted",
+                fix="plan.prepare().explore().predict()",
+            )
         if stage is not None:
             if stage not in possible:
                 known = ", ".join(map(repr, possible))
-                raise ValueError(f"stage {stage!r} cannot be predicted, only {known}: view.predict({possible[0]!r})")
+                near = [*similar_names(str(stage), list(possible)), *possible][0]
+                raise OperandError(
+                    f"stage {stage!r} cannot be predicted",
+                    rule=f"it must be one of {known}",
+                    fix=f"view.predict({near!r})",
+                )
             self.predicting = False
             self.show_whole(stage)
         self.predicting = True
@@ -274,11 +325,15 @@ class GraphView(NotebookWidget):
         return node
 
     def _nodes_of(self, what: int | str) -> list[int]:
-        """Return the nodes of an id or name; raise ValueError if the recording has none."""
+        """Return the nodes of an id or name; raise OperandError if the recording has none."""
         if isinstance(what, str):
             return nodes_named(self.recording, what)
         if not 0 <= what < (count := len(self.recording.nodes)):
-            raise ValueError(f"node {what} is not in this recording: it has nodes 0 to {count - 1}")
+            raise OperandError(
+                f"node {what} is not in this recording",
+                rule=f"it has nodes 0 to {count - 1}",
+                fix="an expression, or the name of an operator, scope or variable, also selects a node",
+            )
         return [what]
 
     def from_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
@@ -293,12 +348,16 @@ class GraphView(NotebookWidget):
     def first_nan(self) -> int | None:
         """Return the first node whose value contains a NaN, and select it; None if there is none.
 
-        Leaves come first, then computed values in run order; the view goes to the step of that node. Raise ValueError
+        Leaves come first, then computed values in run order; the view goes to the step of that node. Raise OperandError
         if the recording has no values.
         """
         run, schedule = self.recording.run, self.recording.schedule
         if run is None or schedule is None or not run.values:
-            raise ValueError('this recording holds no values: record the run with record="values"')
+            raise OperandError(
+                "a recording without values",
+                rule="the values of the run must be recorded",
+                fix='ex.EvalPlan(record="values")',
+            )
         node = first_nan(self.recording)
         if node < 0:
             return None
@@ -344,7 +403,9 @@ class GraphView(NotebookWidget):
         node: int = proposal["value"]
         if not -1 <= node < len(self.recording.nodes):
             last = len(self.recording.nodes) - 1
-            raise traitlets.TraitError(f"node {node} is not in this recording: it has 0 to {last}, −1 selects none")
+            raise TraitValueError(
+                f"node {node} is not in this recording", rule=f"it has nodes 0 to {last}", fix="−1 selects none"
+            )
         return node
 
     @traitlets.observe("direction")
@@ -423,7 +484,11 @@ class GraphView(NotebookWidget):
     def _check_step(self, proposal: dict[str, Any]) -> int:
         step: int = proposal["value"]
         if not 0 <= step <= self.last_step:
-            raise traitlets.TraitError(f"step {step} is outside this recording: it has steps 0 to {self.last_step}")
+            raise TraitValueError(
+                f"step {step} is outside this recording",
+                rule=f"it has steps 0 to {self.last_step}",
+                fix=f"view.step = {min(max(step, 0), self.last_step)}",
+            )
         return step
 
     @traitlets.validate("stage")
@@ -431,7 +496,12 @@ class GraphView(NotebookWidget):
         stage: str = proposal["value"]
         names = [row.name for row in self.recording.stages]
         if not self.has_stage(stage) and (stage or names):
-            raise traitlets.TraitError(f"stage {stage!r} is not one of {', '.join(names) or 'none'}")
+            near = similar_names(stage, names)
+            raise TraitValueError(
+                f"stage {stage!r}",
+                rule=f"it must be one of {', '.join(names) or 'none'}",
+                fix=f"did you mean {near[0]}? view.stage = {near[0]!r}" if near else "view.stage = …",
+            )
         return stage
 
     @traitlets.observe("step")

@@ -41,7 +41,7 @@ def test_the_payload_contains_the_values_of_a_custom_metric() -> None:
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1, None, "3"])
 def test_an_invalid_value_is_reported_with_its_node(value: object) -> None:
     ex.register_heat("odd", lambda rec, node: value, unit="")  # type: ignore[arg-type, return-value]
-    with pytest.raises(ValueError, match=r"'odd' gives .* for node 0 \(.*must return a finite number"):
+    with pytest.raises(ValueError, match=r"'odd' gives .* for node 0 \(.*\n.*must return a finite number"):
         heat_json(mlp())
 
 

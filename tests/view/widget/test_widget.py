@@ -5,6 +5,7 @@ import pytest
 import traitlets
 
 from explorer.record import Recording, Stage
+from explorer.record.errors import ExplorerError, UnknownNameError
 from explorer.view.export.text import text
 from explorer.view.layout.placed_model import draw
 from explorer.view.payload.view_payload import answer, layout_json, payload
@@ -43,7 +44,7 @@ def test_the_initial_position_is_arbitrary():
     recording = sample.mlp()
     for position in range(recording.end + 1):
         assert GraphView(recording, position=position).step == position
-    with pytest.raises(ValueError, match=r"position 9 is outside this recording: it has positions 0 to 8"):
+    with pytest.raises(ValueError, match=r"position 9 is outside this recording\n  rule: it has positions 0 to 8"):
         GraphView(recording, position=9)
 
 
@@ -73,17 +74,31 @@ def test_a_shorter_recording_limits_step_and_selection():
 @pytest.mark.parametrize(
     ("trait", "value", "message"),
     [
-        ("step", 17, "step 17 is outside this recording: it has steps 0 to 16"),
+        ("step", 17, "step 17 is outside this recording\n  rule: it has steps 0 to 16"),
         ("step", -1, "step -1 is outside"),
-        ("stage", "fusion", "stage 'fusion' is not one of recorded, simplify, dedup, fuse, order, buffers, run"),
-        ("selected", 17, "node 17 is not in this recording: it has 0 to 16, −1 selects none"),
-        ("theme", "blue", "blue"),
+        ("stage", "fus", r"stage 'fus'\n.* dedup, fuse, order.*\n.* did you mean fuse\? view.stage = 'fuse'"),
+        ("selected", 17, "node 17 is not in this recording\n  rule: it has nodes 0 to 16"),
+        ("theme", "drk", "theme 'drk'\n  rule: it must be one of auto, light, dark\n  fix: view.theme = 'dark'"),
+        ("direction", "rigt", "fix: view.direction = 'right'"),
+        ("step", "x", "step 'x'\n  rule: it must be an int\n  fix: view.step = 0"),
+        ("open_boxes", 3, "rule: it must be a list or None"),
     ],
 )
 def test_invalid_values_of_traits_are_rejected(trait, value, message):
     view = GraphView(sample.mlp())
-    with pytest.raises(traitlets.TraitError, match=message):
+    with pytest.raises(traitlets.TraitError, match=message) as caught:
         setattr(view, trait, value)
+    assert isinstance(caught.value, ExplorerError)
+
+
+def test_a_misspelt_attribute_is_rejected():
+    view = GraphView(sample.mlp())
+    with pytest.raises(
+        UnknownNameError, match=r"unknown attribute of a view 'directon'\n.*direction.*\n.*view.direction"
+    ):
+        view.directon = "right"
+    view.note = "an attribute of the user's own"
+    assert view.note
 
 
 @pytest.mark.spec("V-1", "V-16")
@@ -141,7 +156,7 @@ def test_a_line_selects_its_nodes():
     assert view.selected == 13
     assert view.from_line(2, cell="In[3]") == [7, 10, 11, 12]
     assert view.from_line(2, cell=3) == [7, 10, 11, 12]
-    with pytest.raises(ValueError, match=r"no node was recorded at 9; the first lines with nodes are In\[3\] line 1"):
+    with pytest.raises(ValueError, match=r"no node was recorded at 9\n.*the first lines with nodes are In\[3\] line 1"):
         view.from_line(9)
 
 
@@ -192,7 +207,7 @@ def test_fusion_is_predicted_at_the_stage_that_fuses():
     assert view.stage == "order"
     view.predicting = False
     with pytest.raises(
-        ValueError, match=r"'dedup' cannot be predicted, only 'fuse', 'order', 'buffers': view.predict\('fuse'\)"
+        ValueError, match=r"'dedup' cannot be predicted\n.* 'fuse', 'order', 'buffers'\n.*view.predict\('fuse'\)"
     ):
         view.predict("dedup")
     assert (view.stage, view.predicting) == ("order", False)
