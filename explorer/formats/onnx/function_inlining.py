@@ -62,7 +62,7 @@ def expanded_nodes(
             continue
         function = functions.get(_called_function(node)) if functions else None
         function = function or standard(node, own_opsets)
-        names += 1  # count all nodes, so that unnamed calls get the same names in every run
+        names += 1  # count every node, so that unnamed calls get the same names in every run
         inlined += bool(calls)
         if inlined > budget.operators:  # the earlier check does not count the standard's functions
             raise _too_many(path, inlined)
@@ -94,7 +94,6 @@ class Expansion:
             key = _called_function(node)
             if key in self._functions:
                 self._count(key)
-            # Python integers do not overflow, even for 2¹⁰⁰ operators
             own, attributes, _ = self._counted.get(key, (0, 0, 0))
             operators, size = operators + own, size + attributes
             if operators > budget.operators:
@@ -218,7 +217,6 @@ def _bound_attributes(node: NodeProto, call_attributes: Mapping[str, AttributePr
 
 
 def _count_names(nodes: Iterable[NodeProto]) -> int:
-    """Return the number of value names in ``nodes`` and their inner graphs."""
     count, pending = 0, list(nodes)
     while pending:
         node = pending.pop()

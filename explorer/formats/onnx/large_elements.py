@@ -52,7 +52,7 @@ def _short_fields() -> re.Pattern[bytes]:
         _BYTES: b"(?:" + strings + b")",
     }
     fields = b"|".join(key(wire_type) + body for wire_type, body in bodies.items())
-    # The possessive quantifier keeps no backtracking state, which would be large for millions of fields.
+    # The possessive quantifier keeps no backtracking state for millions of fields.
     return re.compile(b"(?:" + fields + b")++", re.DOTALL)
 
 
@@ -138,7 +138,7 @@ class LightMessage:
         return fields.end() - at if fields else 0
 
     def _window_index(self, offset: int) -> int:
-        """Return the index of a file offset in the window, after reading a new window if necessary."""
+        """Return an offset's index in the window, after reading a new window if necessary."""
         if not self._window_start <= offset <= self._window_start + len(self._window) - _KEY_BYTES:
             self._window_start = offset
             self._window = self._file.part(offset, min(_WINDOW, self._file.size - offset)).tobytes()
@@ -193,7 +193,6 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _varint(value: int) -> bytes:
-    """Encode an integer as a varint: seven bits per byte, least significant first."""
     output = bytearray()
     while value >= 0x80:
         output.append(value & 0x7F | 0x80)

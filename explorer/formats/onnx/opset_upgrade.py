@@ -68,7 +68,7 @@ def _without_elements(model: ModelProto) -> tuple[ModelProto, dict[str, TensorPr
     weights = {
         tensor.name: tensor
         for tensor in model.graph.initializer
-        # the message contains only placeholders for elements left in the file
+        # elements left in the file are placeholders in the message
         if tensor.ByteSize() > _SMALL or math.prod(tensor.dims) > _SMALL
     }
     small_tensors = [tensor for tensor in model.graph.initializer if tensor.name not in weights]
@@ -144,8 +144,7 @@ def _hardmax(node: NodeProto, graph: GraphProto, opset: int) -> None:
 def _resize(node: NodeProto, graph: GraphProto, opset: int) -> None:
     """Add attributes to a Resize node for opset 10's coordinate rule.
 
-    The source position is the position of the new element divided by the scale, rounded up on an axis that shrinks and
-    down otherwise.
+    A new element reads position / scale, rounded up on an axis that shrinks and down otherwise.
     """
     scales = _scales(node, graph)
     if scales is not None and (scales >= 1).all():

@@ -154,7 +154,7 @@ class _Reader:
         values = {**dict.fromkeys(outside or ()), **dict.fromkeys([*inputs, *produced])}
         self.naming_weights = naming_weights(nodes, {blob: tensor.name for blob, tensor in self.tensors.items()})
         operators = with_bias_boxes([self._operator(number, placed, values) for number, placed in enumerate(nodes, 1)])
-        # an initializer that is an output needs an operator, because operators produce the outputs of a definition
+        # an initializer that is an output needs a Constant operator
         operators += [self._constant(name) for name in dict.fromkeys(outputs) if name in self.tensors]
         if outside is not None:
             read = [*[blob for operator in operators for blob in operator.inputs], *outputs]
@@ -174,7 +174,7 @@ class _Reader:
         )
 
     def _standard(self, node: NodeProto, opsets: Mapping[str, int]) -> FunctionProto | None:
-        """Return the standard's definition of an operator that is missing from the table, or None."""
+        """Return the standard's definition of an operator that is missing from the table; None if there is none."""
         if type_of(node.domain, node.op_type, opsets) in self.known:
             return None
         return body_of(node, opsets, self.declared_types if self._declares_types(node) else self.inferred_types)
@@ -247,7 +247,7 @@ class _Reader:
         return True
 
     def _constant(self, name: str) -> OperatorDefinition:
-        """Return an operator that returns the constant ``name``, since operators must produce a net's outputs."""
+        """Return an operator for the constant ``name``, because operators must produce the outputs of a net."""
         node = NodeProto(op_type="Constant", output=[name])
         operator_name = self.names.name(ExpandedNode(node, (), {}), len(self.graph.node) + 1)
         arguments, weights = self._arguments_and_weights({}, {"value": self.tensors[name]}, as_plain=False)
@@ -288,7 +288,6 @@ class _Reader:
         )
 
     def _bodies(self, placed: ExpandedNode, values: Mapping[str, None]) -> dict[str, NetDefinition]:
-        """Return the definitions of a node's inner graphs, keyed by attribute."""
         graphs = {attribute.name: attribute.g for attribute in placed.node.attribute if attribute.HasField("g")}
         bodies = {}
         for name, graph in graphs.items():
@@ -308,7 +307,7 @@ class _Reader:
 
     def _type(self, placed: ExpandedNode, reads: Iterable[str]) -> str:
         type = type_of(placed.node.domain, placed.node.op_type, placed.opsets)
-        if not self.kinds:  # fast path: most files have no unreadable values
+        if not self.kinds:  # fast path: in most files, all values are readable
             return type
         unreadable = next((self.kinds[blob] for blob in reads if blob in self.kinds), None)
         return f"{type} (of a {unreadable})" if unreadable else type
@@ -330,7 +329,7 @@ class _Reader:
         return arguments, weights
 
     def _outputs(self, node: NodeProto, name: str) -> tuple[str, ...]:
-        """Return the output names up to the last used output; omitted outputs get generated names."""
+        """Return the output names up to the last used one; omitted outputs get generated names."""
         outputs = tuple(node.output)
         if "" not in outputs:
             return outputs

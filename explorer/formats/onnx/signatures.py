@@ -1,8 +1,9 @@
 """Types and arguments of ONNX operators across opsets.
 
 From opset 11 on, most changes are additions: new dtypes, and attributes that became inputs, which builders read under
-the same name. If an older operator has another meaning, such as Softmax before opset 13, explicit arguments express it.
-If this is impossible, the type includes the opset; the operator is shown, but running it raises an error.
+the same name. Other differences are made explicit by arguments, for example the axis of Softmax before opset 13. If
+explorer does not support an older meaning, the operator's type includes the opset; it is shown, but running it raises
+an error.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def if_(
             )
 
     def results(body: BuildBody) -> tuple[Any, ...]:
-        return tuple(body(()))[:outputs]  # unused outputs at the end have no name
+        return tuple(body(()))[:outputs]  # trailing unused outputs have no name
 
     def selected_branch(value: bool, certainty: str) -> tuple[Any, ...]:
         name = "then_branch" if value else "else_branch"
@@ -96,7 +96,7 @@ def _can_be_recorded(branch: BuildBody) -> bool:
 
 
 def _has_unknown(op: OperatorContext) -> bool:
-    """Return whether an operator's inner graphs contain unknown operators at any depth."""
+    """Return whether inner graphs of an operator contain unknown operators, at any depth."""
     pending = [*op.definition.bodies.values()]
     while pending:
         operators = pending.pop().operators
@@ -152,7 +152,6 @@ class _Loop(NamedTuple):
 
 
 def _loop_results(loop: _Loop) -> list[Any]:
-    """Return the results of a loop; raise UnknownShapeError if they depend on unknown values."""
     op, body, state, limit, condition, stacked, probe = loop
     if probe is None or not all(isinstance(value, Expr) for value in state):
         return _one_by_one(loop)
@@ -184,10 +183,7 @@ def _loop_results(loop: _Loop) -> list[Any]:
 
 
 def _probe(body: BuildBody, state: list[Any]) -> list[Any] | None:
-    """Return the values that one iteration records.
-
-    Return None if a shape or sequence index depends on the iteration number.
-    """
+    """Return the values that one iteration records; None if a shape or sequence index depends on its number."""
     try:
         return body([Parameter(tensor(np.array(0)).type, "number")(), tensor(np.array(True)), *state])
     except ExplorerError as error:
@@ -212,7 +208,7 @@ def _repeated(loop: _Loop, iterations: int, probe: Sequence[Expr]) -> list[Expr]
 
 
 def _one_by_one(loop: _Loop) -> list[Any]:
-    """Return the results of a loop whose conditions are evaluated during recording."""
+    """Return the results of a loop whose condition is evaluated after each recorded iteration."""
     op, limit = loop.op, loop.limit
 
     def value(name: str, node: Expr) -> Any:
@@ -226,10 +222,10 @@ def _one_by_one(loop: _Loop) -> list[Any]:
 
 
 def _unrolled(loop: _Loop, iterations: int | None, goes_on: Callable[[Expr], bool] | None = None) -> list[Any]:
-    """Return the results of a loop, recording its iterations one after another, because a value changes shape.
+    """Return the results of a loop, recorded iteration by iteration because a value changes shape.
 
-    ``goes_on`` returns whether an iteration's condition requests another iteration; it alone ends the loop if
-    ``iterations`` is None. If no iteration runs, the probe determines the types of the stacks.
+    ``goes_on`` returns whether a condition requests another iteration; it alone ends the loop if ``iterations`` is
+    None. If no iteration runs, the probe determines the types of the stacks.
     """
     body, state, stacked, probe = loop.body, loop.state, loop.stacked, loop.probe
     outputs: list[list[Expr]] = [[] for _ in range(stacked)]
@@ -314,7 +310,6 @@ def scan(
 
 
 def _integers(name: str, values: Ints | None, count: int) -> Ints:
-    """Return the attribute ``values`` after checking its length; zeros if it is omitted."""
     values = (0,) * count if values is None else values
     if len(values) != count:
         raise OperandError(f"{name}={values}", rule=f"Scan: {name} must have {count} numbers")
@@ -332,10 +327,7 @@ def _list_input(op: OperatorContext, name: str) -> list[Any]:
 
 
 def _scalar(name: str, value: Expr, kinds: str) -> Expr:
-    """Return a one-element value as a scalar.
-
-    Raise OperandError if it has another size, or if the kind of its dtype is not in ``kinds``.
-    """
+    """Return a one-element value as a scalar; raise OperandError if its dtype kind is not in ``kinds``."""
     if value.size != 1 or value.dtype.kind not in kinds:
         wanted = "boolean" if kinds == "b" else "integer"
         raise OperandError(f"{name} is {value.type}", rule=f"{name} must be one {wanted}")

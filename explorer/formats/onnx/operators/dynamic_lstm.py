@@ -96,8 +96,8 @@ def dynamically_quantized_lstm(
             if lengths is None:
                 after = cell.lstm(dynamic_product(h, *recurrent) + elements[0], peephole, c)
                 return [*after], [after[0]]
-            # ONNX Runtime reads the state from the sequence output if there is one. After the end of a sequence, the
-            # state is therefore 0 from the second step on.
+            # ONNX Runtime reads the state from the sequence output if there is one, so after a sequence ends, the state
+            # is 0 from the second step on.
             seen = where(reshape(elements[1] <= lengths, (-1, 1)), h, 0) if returns_sequence else h
             after = cell.lstm(dynamic_product(seen, *recurrent) + elements[0], peephole, c)
             within = reshape(elements[1] < lengths, (-1, 1))
@@ -130,7 +130,7 @@ def _quantized(
 
 
 def _of_direction(parts: tuple[Expr, Expr, Expr], number: int, hidden: int) -> tuple[Expr, Expr, Expr]:
-    """Return the weights, scale and zero point of the direction ``number``, with columns in torch's order."""
+    """Return the weights, scale and zero point of direction ``number``, with columns in torch's order."""
     weights, *rest = [part[number] for part in parts]
     scale, zero = [_ordered(part, hidden) if part.ndim else part for part in rest]
     return _ordered(weights, hidden), scale, zero

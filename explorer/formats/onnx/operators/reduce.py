@@ -1,7 +1,7 @@
 """Reductions over axes.
 
 ``axes`` is an attribute before opset 18 (13 for ReduceSum), and an input since then. If it is omitted or empty, all
-axes are reduced. With ``noop_with_empty_axes``, no axis is, but squares and absolute values are still computed.
+axes are reduced, or with ``noop_with_empty_axes`` none; squares and absolute values are still computed.
 """
 
 from __future__ import annotations
@@ -66,7 +66,6 @@ def _extreme(reduce: Callable[..., Expr], sign: int) -> Callable[..., Expr]:
 
 
 def _limit(dtype: np.dtype[Any], sign: int) -> Any:
-    """Return the largest (sign 1) or smallest (sign −1) number of a dtype."""
     if dtype.kind in "iu":
         return np.iinfo(dtype).max if sign > 0 else np.iinfo(dtype).min
     return sign * np.inf if dtype.kind == "f" else sign > 0

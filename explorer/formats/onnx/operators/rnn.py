@@ -397,10 +397,7 @@ def cells_of(
     coupled: bool = False,
     reset_before_product: bool = False,
 ) -> list[Cell]:
-    """Return the cell of each direction; ``type`` is LSTM, GRU or RNN.
-
-    Raise OperandError if ONNX lacks an activation.
-    """
+    """Return the cell of each direction of an LSTM, GRU or RNN; raise OperandError if an activation is unknown."""
     default_activations, directions = (
         _DEFAULT_ACTIVATIONS[type],
         {"forward": (False,), "reverse": (True,)}.get(direction, (False, True)),
@@ -431,7 +428,7 @@ def cells_of(
 
 
 def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
-    """Return the activation ``name``; it takes its parameters from the file's lists."""
+    """Return the activation ``name``, with its next parameters from the lists in the file."""
     formula = _FORMULAS[name]
     defaults = _PARAMETERS.get(name)
     if defaults is None:

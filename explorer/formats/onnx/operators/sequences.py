@@ -30,7 +30,6 @@ def _elements(value: Any) -> tuple[Expr, ...]:
 
 
 def _index(position: int, length: int) -> int:
-    """Return ``position`` as a nonnegative index; raise OperandError if it is outside the sequence."""
     if not -length <= position < length:
         raise OperandError(
             f"position {position} of a sequence of {length}", rule="the position must be inside the sequence"

@@ -118,7 +118,7 @@ def _steps(
 
 
 def _scalar(name: str, value: Expr, kind: str) -> Expr:
-    """Return the rate or step count as a float64 scalar, since powers of a decay near 1 need this precision."""
+    """Return the rate or step count as a float64 scalar, because powers of a decay near 1 need the precision."""
     if value.size != 1 or value.dtype.kind != kind:
         wanted = "real number" if kind == "f" else "integer"
         raise OperandError(f"{name} is {value.type}", rule=f"{name} must be one {wanted}")

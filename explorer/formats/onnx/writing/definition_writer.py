@@ -46,7 +46,6 @@ def model_of(definition: NetDefinition) -> tuple[Model, ModelProto]:
 
 
 def _values(definition: NetDefinition) -> Iterator[str]:
-    """Yield the names of all values, including values of inner graphs."""
     pending = [definition]
     while pending:
         current = pending.pop()
@@ -75,7 +74,7 @@ def _input(definition: NetDefinition, name: str) -> ValueInfoProto:
 
 
 def _with_output_types(model_proto: ModelProto, model: Model) -> ModelProto:
-    """Return the model with output types; undeclared types are inferred."""
+    """Return the model with types for all outputs, which are inferred if not declared."""
     if all(output.type.WhichOneof("value") for output in model_proto.graph.output):
         return model_proto
     inferred = shape_inference.infer_shapes(model_proto)
@@ -163,10 +162,7 @@ class _Graph:
         return tensor
 
     def _body(self, operator: OperatorDefinition, name: str, body: NetDefinition) -> GraphProto:
-        """Return an inner graph.
-
-        Captured values come last in ``body.inputs``; in ONNX, they are not inputs.
-        """
+        """Return an inner graph; captured values come last in ``body.inputs`` and are not inputs in ONNX."""
         inputs = [_declared_info(body, blob) for blob in body.inputs[: self._own_inputs(operator, body)]]
         if operator.type == "Loop":
             # ONNX Runtime requires types for the iteration number and the condition
@@ -250,7 +246,6 @@ def _attribute(operator: OperatorDefinition, schema: defs.OpSchema | None, name:
 
 
 def _has_type(value: Plain, kind: type, is_list: bool) -> bool:
-    """Return whether a value, or each item of a list, can be written as the Python type ``kind``."""
     if is_list:
         return isinstance(value, (tuple, list)) and all(_has_type(item, kind, False) for item in value)
     if isinstance(value, int) and kind is not str:

@@ -88,7 +88,7 @@ def extreme(graph: GraphWriter, node: Any, *names: str) -> Any:
     type = "Max" if node.operation.name == "maximum" else "Min"
     if node.dtype.kind == "b":
         return graph.node("Or" if type == "Max" else "And", *graph.operands(node, names))
-    # the standard does not define the result for NaN; other evaluators than its reference may ignore NaN
+    # the standard does not define the result for NaN, and not all runtimes return NaN
     return graph.node(type, *graph.operands(node, names))
 
 

@@ -55,7 +55,7 @@ def _unknown_lengths(net: Net) -> dict[tuple[str, int], str]:
 def _two_builds(
     net: Net, shapes: dict[str, Shape], unknown: dict[tuple[str, int], str]
 ) -> tuple[Build, Build, dict[tuple[int, int], str]]:
-    """Return two builds with different lengths, and a dict that maps the two values of each length to its name."""
+    """Return two builds with different lengths, and (value, value) of each length → its name."""
     names = list(dict.fromkeys(unknown.values()))
     last_error: ExplorerError | None = None
     for own, other in _candidates(net, shapes, unknown, names):

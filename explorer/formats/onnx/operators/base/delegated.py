@@ -116,7 +116,6 @@ def _widened(array: Array, expected: TensorType) -> Array:
 
 @lru_cache(maxsize=64)
 def _evaluator(serialized: bytes) -> Any:
-    """Return the evaluator of a serialized model of one node."""
     from onnx.reference import ReferenceEvaluator  # slow to import, because it imports every operator
 
     node = NodeProto.FromString(serialized)
@@ -157,7 +156,7 @@ def delegated(op: OperatorContext) -> Any:
 
 
 def _attribute(op: OperatorContext, form: defs.OpSchema.Attribute) -> Plain:
-    """Return the value of an attribute; raise OperandError if its type differs from the standard's type."""
+    """Return an attribute's value; raise OperandError if it does not have the type in the standard."""
     kinds = defs.OpSchema.AttrType
     value = op.argument(form.name)
     items = value if isinstance(value, tuple) else (value,)

@@ -46,7 +46,7 @@ def transformed(scores: Expr, transform: str) -> Expr:
 
 
 def _probit(p: Expr) -> Expr:
-    """Return the quantile of the normal distribution, √2 · erf⁻¹(2 p − 1), using Winitzki's approximation."""
+    """Return √2 · erf⁻¹(2 p − 1), the normal quantile, using Winitzki's approximation."""
     x = p * 2 - 1
     logarithm = log((1 - x) * (1 + x))
     half = 2 / (pi * _ERF) + logarithm * 0.5

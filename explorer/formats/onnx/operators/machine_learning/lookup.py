@@ -66,7 +66,6 @@ class Lookup(Operation):
 
 
 def _table(name: str, table: Table) -> Array:
-    """Return keys or values as an array."""
     if table is None:
         raise OperandError(f"no {name}", rule=f"there must be {name}_int64s, _floats, _strings or _tensor")
     if isinstance(table, Tensor):

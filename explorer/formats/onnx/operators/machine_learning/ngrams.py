@@ -32,9 +32,8 @@ _NONE = np.int64(-1)
 class NgramCounts(Operation):
     """Counts of n-grams in rows of token indices: (n, tokens) or (tokens,) → (n, columns) or (columns,).
 
-    The vocabulary is a tree in which an n-gram is a pair of a shorter n-gram and a token. For each length, the tables
-    contain the sorted pairs and the columns that count them, −1 for an n-gram that is only a prefix. The operation
-    implements ONNX's TfIdfVectorizer.
+    The vocabulary is a tree in which an n-gram is a pair of a shorter n-gram and a token. For each length, there are
+    two tables: the sorted pairs, and the columns that count them (−1 for an n-gram that is only a prefix).
     """
 
     size: int
@@ -79,7 +78,7 @@ class NgramCounts(Operation):
 
     def _extended(self, ngrams: Array, tokens: Array, pairs: Array) -> Array:
         """Return the indices of n-grams after extending them by one token."""
-        # A pair of n-gram and token is encoded as one integer, so that a level is one sorted list.
+        # An (n-gram, token) pair is encoded as one integer, so that a level is one sorted list.
         pair_indices = np.where((ngrams == _NONE) | (tokens >= self.tokens), _NONE, ngrams * self.tokens + tokens)
         if not len(pairs):
             return np.full(pair_indices.shape, _NONE)
@@ -96,7 +95,7 @@ class NgramCounts(Operation):
 
 
 def _lengths(ngram_counts: Ints, pool: Array) -> list[Array]:
-    """Return the n-grams in ``pool``, as one array of rows per length."""
+    """Split ``pool`` into n-grams: one array of rows per length."""
     starts = [*ngram_counts, len(pool)]
     if starts != sorted(starts) or starts[0] < 0:
         raise OperandError(
@@ -113,7 +112,7 @@ def _lengths(ngram_counts: Ints, pool: Array) -> list[Array]:
 
 
 def _tree(ngrams: list[Array], columns: list[Array], tokens: int) -> list[Array]:
-    """Return, for each length, the sorted pairs of n-gram and token, and their columns."""
+    """Return, for each length, the sorted (n-gram, token) pairs and their columns."""
     tables: list[Array] = []
     levels: list[dict[tuple[int, ...], int]] = [{(): 0}]
     for length in range(1, len(ngrams) + 1):

@@ -83,7 +83,6 @@ class Tokenize(Operation):
 
 
 def _split_at(separator: str, string: str) -> list[str]:
-    """Return the substrings between matches of ``separator``, which may have groups."""
     pieces, start = [], 0
     for match in re.finditer(separator, string, re.ASCII):
         if match.end() > match.start():
@@ -158,7 +157,7 @@ class MurmurHash(Operation):
 
 
 def _hash(key: bytes, seed: int) -> int:
-    """Return the hash of a key by Austin Appleby's MurmurHash3_x86_32."""
+    """Return the hash of a key, as in Austin Appleby's MurmurHash3_x86_32."""
     value = seed & _WORD
     aligned = len(key) // 4 * 4
     for start in range(0, aligned, 4):

@@ -44,7 +44,6 @@ def _combine(aggregate: Aggregate) -> str:
 
 
 def _aggregated(x: Expr, tables: TreeTables, targets: int, aggregate: Aggregate) -> Expr:
-    """Return the sum, mean, minimum or maximum of the weights of the leaves that rows reach."""
     y = DecisionTrees(targets, tables.depth, _combine(aggregate))(x, *map(tensor, tables.operands))
     return y / np.asarray(max(1, len(tables.roots)), y.dtype) if aggregate == "AVERAGE" else y
 
@@ -201,7 +200,6 @@ def opset1_tables(given: Opset1Trees, x: Expr, targets: int, combine: str = "SUM
 
 
 def _nan_is_true(values: Ints | None, count: int) -> Array:
-    """Return, for each node, whether NaN takes the true branch."""
     return np.zeros(count, bool) if values is None else np.array(values) != 0
 
 
@@ -294,7 +292,7 @@ class _Comparisons:
 
 def _without_members(comparisons: _Comparisons, members: Array) -> _Comparisons:
     """Return comparisons with each set membership replaced by a chain of equality tests, one per member."""
-    # NaN terminates a set of members
+    # NaN marks the end of a set
     ends = np.flatnonzero(np.isnan(members))
     sets = [part[~np.isnan(part)] for part in np.split(members, ends)]
     sets = [part for part in sets if len(part)]
@@ -376,9 +374,9 @@ def _weights(
     tree_of_node: Array | None,
     combine: str,
 ) -> tuple[Array, Array]:
-    """Return a row of weights for each node, and the target of each tree's first column.
+    """Return a row of weights for each node, and the target of the first column of each tree.
 
-    A boosted tree has weights for a single target, so one column is sufficient.
+    The trees of boosted models have weights for a single target, so one column is enough for them.
     """
     if not np.all((columns >= 0) & (columns < targets)):
         raise _mismatch(f"weights must be for targets in 0 … {targets - 1}")
@@ -388,7 +386,7 @@ def _weights(
         np.minimum.at(first, tree_of_node[nodes], columns)
         np.maximum.at(last, tree_of_node[nodes], columns)
     width = int(max(1, (last - first + 1).max(initial=1)))
-    # All rows are as wide as the widest tree needs, so rows near the last target begin earlier.
+    # All rows have the width of the widest tree, so those near the last target start at an earlier target.
     first = np.minimum(first, targets - width)
     claim_constant("weights of trees", count * width, values.dtype.itemsize)
     table = np.full((count, width), COMBINE[combine][1], values.dtype)  # a leaf without a weight is neutral
@@ -413,7 +411,6 @@ def _depth(branches: Array, roots: Array, inner: Array) -> int:
 
 
 def _check_lengths(nodes: Opset1Trees | Opset5Nodes, count: int) -> None:
-    """Raise OperandError if a node attribute does not have one value for each of ``count`` nodes."""
     for name, values in vars(nodes).items():
         if name.startswith("nodes_") and values is not None and np.size(values) != count:
             raise _mismatch(f"{name} must have {count} numbers, one per node")

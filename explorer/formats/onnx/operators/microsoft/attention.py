@@ -211,9 +211,9 @@ def _attended(
     past_steps: int,
     attributes: ScoreAttributes,
 ) -> Expr:
-    """Return the attended values with joined heads; ``mask`` and ``bias`` are added to the scores.
+    """Return the attended values with joined heads; the first ``past_steps`` keys are from earlier runs.
 
-    The first ``past_steps`` keys are from earlier runs.
+    ``mask`` and ``bias`` are added to the scores.
     """
     scores = mask if bias is None else bias if mask is None else bias + mask
     steps, total = query.shape[2], key.shape[2]
@@ -248,7 +248,7 @@ def _mask_scores(
 ) -> Expr | None:
     """Return the numbers that ``mask`` adds to the scores (N, heads, queries, keys).
 
-    A mask is 1 for visible keys, or contains sequence lengths, which start positions may follow.
+    A mask is 1 for visible keys, or a list of sequence lengths, optionally followed by start positions.
     """
     if mask is None or mask.ndim >= 4:
         return mask

@@ -70,7 +70,7 @@ def attended_in_buffer(
     if mask is not None:
         is_visible = is_visible & reshape(_with_length(mask > 0, total), (-1, 1, 1, total))
     scores = where(is_visible, 0 if bias is None else _with_length(bias, total), np.float32(-np.inf))
-    # A negative position is invalid, but PutAlong would count it from the end, so replace it by one past the buffer.
+    # A negative position is invalid, but PutAlong would count it from the end: use a position past the buffer.
     end = where(position < 0, total, position)
     key = PutAlong(2)(keys, broadcast_to(end, key.shape), key)
     value = PutAlong(2)(values, broadcast_to(end, value.shape), value)
@@ -78,7 +78,7 @@ def attended_in_buffer(
 
 
 def _with_length(x: Expr, total: int) -> Expr:
-    """Pad x with zeros, or cut it off, to the buffer's length ``total`` along its last axis."""
+    """Pad or truncate the last axis of x to the buffer length ``total``."""
     own = x[..., :total]
     return padded(own, (*[(0, 0)] * (own.ndim - 1), (0, total - own.shape[-1])))
 

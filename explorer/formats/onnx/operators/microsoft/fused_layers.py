@@ -134,7 +134,6 @@ _ACTIVATIONS: dict[str, tuple[tuple[float, ...], Callable[..., Expr]]] = {
 
 
 def _activated(x: Expr, name: str, parameters: Sequence[float]) -> Expr:
-    """Apply the activation ``name`` to x."""
     if name not in _ACTIVATIONS:
         raise OperandError(
             f"activation={name!r:.80}",

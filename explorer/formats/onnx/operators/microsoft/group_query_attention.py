@@ -147,7 +147,7 @@ def _cached(past: Expr | None, x: Expr, old_length: Expr, length: int, is_first:
 def _attended(
     query: Expr, key: Expr, value: Expr, mask: Expr, bias: Expr | None, sink: Expr | None, cap: float
 ) -> Expr:
-    """Return the attended values for scores with a cap, a bias, or an attention sink."""
+    """Return the attended values of scores with a cap, a bias, or an attention sink."""
     total = key.shape[2]
     key, value = (repeat(x, query.shape[1] // x.shape[1], 1) for x in (key, value))
     scores = matmul(query, swap(key))

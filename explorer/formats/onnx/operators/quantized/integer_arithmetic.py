@@ -164,10 +164,7 @@ def saturated(scaled: Expr, zero: Expr | None, dtype: np.dtype[Any]) -> Expr:
 
 
 def _broadcast(x: Expr, parameter: Expr, axis: int, block_size: int) -> Expr:
-    """Broadcast a scale or zero point to x.
-
-    It has one element, one per index of an axis, or one per block.
-    """
+    """Broadcast a scale or zero point, which is given per tensor, per index of an axis or per block, to x."""
     if parameter.size == 1:
         return as_scalar(parameter)
     axis = normalize_axis(axis, x.ndim, "a scale or zero point")
@@ -202,7 +199,7 @@ def as_scalar(parameter: Expr) -> Expr:
 
 
 def _rows(parameter: Expr) -> Expr:
-    """Return a parameter that broadcasts to the rows of matrices; a list has one number per row."""
+    """Return a parameter that broadcasts to rows of matrices; a list has one number per row."""
     return (
         reshape(parameter, (parameter.size, 1)) if parameter.ndim == 1 and parameter.size > 1 else as_scalar(parameter)
     )
@@ -229,7 +226,7 @@ def _convolution(
 
 
 def _of_channels(parameter: Expr, axes: Shape) -> Expr:
-    """Return a parameter of filters; a list has one number per filter and gets trailing ``axes`` of length 1."""
+    """Return a parameter of filters; a list has one number per filter, and gets trailing ``axes`` of length 1."""
     return as_scalar(parameter) if parameter.size == 1 else reshape(parameter, (parameter.size, *axes))
 
 

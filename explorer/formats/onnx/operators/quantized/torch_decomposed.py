@@ -202,14 +202,13 @@ def _with_one_dtype(operation: Callable[[Expr, Expr], Expr], x: Expr, y: Expr) -
 
 
 def _scalar(name: str, value: Expr) -> Expr:
-    """Return a one-element scale or zero point as a scalar."""
     if value.size != 1:
         raise OperandError(f"{name} is {value.type}", rule=f"{name} must be one number")
     return reshape(value, ())
 
 
 def _of_axis(value: Expr, x: Expr, axis: int) -> Expr:
-    """Return scales or zero points per index of an axis, with axes that broadcast to x."""
+    """Return scales or zero points of an axis, reshaped to broadcast to x."""
     axis = normalize_axis(axis, x.ndim, "a scale of channels")
     if value.shape != (x.shape[axis],):
         raise OperandError(
@@ -220,7 +219,6 @@ def _of_axis(value: Expr, x: Expr, axis: int) -> Expr:
 
 
 def _of_rows(value: Expr, x: Expr) -> Expr:
-    """Return scales or zero points per row of the last axis, after checking their shape."""
     if not x.ndim or value.shape != (*x.shape[:-1], 1):
         raise OperandError(
             f"{value.type} for {x.type}",

@@ -89,10 +89,10 @@ def _cut(reach: Ints, target: Ints, auto_pad: AutoPad) -> Sides:
     """Return the number of pixels to cut off each side of an output of size ``reach`` to get the size ``target``."""
     cuts = []
     for length, goal in zip(reach, target, strict=True):
-        # if strides exceed the filters, the reach may be below SAME's target, and nothing is cut off or added
+        # if strides exceed the filters, the reach may be below SAME's target; then nothing is cut off
         total = max(length - goal, 0)
         small, large = total // 2, total - total // 2
-        # of an odd number, the standard cuts the extra pixel at the end for SAME_UPPER, otherwise at the start
+        # if the number is odd, the standard cuts one more at the end for SAME_UPPER, otherwise at the start
         cuts.append((small, large) if auto_pad == "SAME_UPPER" else (large, small))
     return tuple(cuts)
 

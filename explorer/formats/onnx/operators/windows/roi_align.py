@@ -92,7 +92,7 @@ class RoiAlign(Operation):
         return out
 
     def _taps(self, first: np.floating, last: np.floating, axis: int, length: int) -> _Taps:
-        """Return the pixels that each bin's samples read along an axis of a region."""
+        """Return the pixels read along an axis by the samples of each bin."""
         extent, bins = last - first, self.size[axis]
         if not self.is_centred:
             extent = max(extent, extent.dtype.type(1))
@@ -244,7 +244,7 @@ class MaxRoiPool(Operation):
 
 
 def _nearest(number: float) -> int:
-    """Return the nearest integer; halves are rounded away from zero."""
+    """Round to the nearest integer, and halves away from zero."""
     return int(math.copysign(math.floor(abs(number) + 0.5), number))
 
 
