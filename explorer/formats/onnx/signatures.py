@@ -25,7 +25,7 @@ _GRID_SAMPLE_MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
 
 def type_of(domain: str, name: str, opsets: Mapping[str, int]) -> str:
-    """Return a node's operator type: its name, prefixed with the domain outside the standard domain.
+    """Return a node's operator type: its name, prefixed with its domain unless it is the standard domain.
 
     If explorer does not support the meaning in this opset, the type includes the opset: ``Upsample (opset 7)``.
     """

@@ -178,7 +178,7 @@ def _loop_results(loop: _Loop) -> list[Any]:
     if not stacked:
         return final[2:]
     # Stacks have one element per iteration, so the loop first runs without stacks to count the iterations.
-    iterations = int(op.value("the number of turns", final[0]))
+    iterations = int(op.value("the number of iterations", final[0]))
     return _repeated(loop, iterations, probe)
 
 
@@ -217,7 +217,7 @@ def _one_by_one(loop: _Loop) -> list[Any]:
     def goes_on(condition: Expr) -> bool:
         return bool(value("the condition", _scalar("cond", condition, "b")))
 
-    iterations = None if limit is None else max(0, value("the number of turns", limit))
+    iterations = None if limit is None else max(0, value("the number of iterations", limit))
     return _unrolled(loop, iterations if goes_on(loop.condition) else 0, goes_on)
 
 
@@ -244,7 +244,8 @@ def _unrolled(loop: _Loop, iterations: int | None, goes_on: Callable[[Expr], boo
     if stacked and not number:
         if probe is None:
             raise OperandError(
-                "a loop without iterations has stacked outputs", rule="Loop: an iteration must determine their shapes"
+                "a loop without iterations has stacked outputs",
+                rule="Loop: an iteration must run to determine their shapes",
             )
         return [*state, *[zeros((0, *value.shape), value.dtype) for value in probe[1 + len(state) :]]]
     return [*state, *[stack(values) for values in outputs]]

@@ -68,7 +68,6 @@ def divide(A: Expr, B: Expr) -> Expr:
 @operator("Mod")
 def modulo(A: Expr, B: Expr, *, fmod: int = 0) -> Expr:
     """Return the remainder of A / B, with the sign of B, or of A if ``fmod`` is set."""
-    # for real numbers, the standard requires fmod=1
     return truncated_remainder(A, B) if fmod else remainder(A, B)
 
 

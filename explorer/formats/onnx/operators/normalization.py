@@ -47,7 +47,7 @@ def batch_normalization(
     """
     if not training_mode:
         if outputs > 1:
-            raise OperandError("statistics are outputs", rule="BatchNormalization must not be in training mode")
+            raise OperandError(f"{outputs} outputs", rule="BatchNormalization: statistics require training_mode=1")
         return batch_norm(X, input_mean, input_var, scale, B, epsilon)
     wide, axes = cast(X, accumulator_dtype(X.dtype)), (0, *range(2, X.ndim))
     statistics = centre(wide, axes), var(wide, axes)

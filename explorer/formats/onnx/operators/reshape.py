@@ -104,7 +104,7 @@ def unsqueeze(data: Expr, axes: Known[Ints]) -> Expr:
     rank = data.ndim + len(axes)
     new = {normalize_axis(axis, rank, "Unsqueeze") for axis in axes}
     if len(new) < len(axes):
-        raise OperandError(f"axes={axes}", rule="Unsqueeze: each axis must be named once")
+        raise OperandError(f"axes={axes}", rule="Unsqueeze: axes must be unique")
     old = iter(data.shape)
     return reshape(data, tuple([1 if axis in new else next(old) for axis in range(rank)]))
 

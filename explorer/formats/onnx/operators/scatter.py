@@ -1,8 +1,8 @@
 """Operators that write or add elements at indices along one axis, or slices at indices along the first axes.
 
 ScatterElements and ScatterND replaced Scatter in opset 11, and have reductions since opset 16. If an index is repeated,
-the last element is written, or all elements are added. The reductions max and min include the existing element. The
-reference evaluator computes products.
+the last element is written, or all elements are added. The reductions max and min include the existing element.
+Multiplication is delegated to the reference evaluator.
 """
 
 from __future__ import annotations

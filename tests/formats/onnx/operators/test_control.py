@@ -210,7 +210,7 @@ def test_stacked_outputs_with_a_data_dependent_trip_count(tmp_path: Path) -> Non
         np.testing.assert_array_equal(results["rows"], constant["rows"])
         assert len(results["rows"]) == turns
     (decision,) = [row for row in net.plan(np.array(3), X).recording.decisions if row.code == "computed_first"]
-    assert (decision.facts["value"], decision.facts["text"]) == ("the number of turns", "3")
+    assert (decision.facts["value"], decision.facts["text"]) == ("the number of iterations", "3")
 
 
 def test_branches_with_different_shapes(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ def delegated(op: OperatorContext) -> Any:
 
 
 def _attribute(op: OperatorContext, form: defs.OpSchema.Attribute) -> Plain:
-    """Return an attribute's value; raise OperandError if it does not have the type in the standard."""
+    """Return an attribute's value; raise OperandError unless it has the type that the standard declares."""
     kinds = defs.OpSchema.AttrType
     value = op.argument(form.name)
     items = value if isinstance(value, tuple) else (value,)

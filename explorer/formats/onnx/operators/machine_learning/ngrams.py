@@ -99,7 +99,7 @@ def _lengths(ngram_counts: Ints, pool: Array) -> list[Array]:
     starts = [*ngram_counts, len(pool)]
     if starts != sorted(starts) or starts[0] < 0:
         raise OperandError(
-            f"ngram_counts={starts[:-1]}", rule="TfIdfVectorizer: ngram_counts must be positions in the pool"
+            f"ngram_counts={starts[:-1]}", rule="TfIdfVectorizer: ngram_counts must be indices into the pool"
         )
     lists = []
     for length, (start, end) in enumerate(pairwise(starts), 1):

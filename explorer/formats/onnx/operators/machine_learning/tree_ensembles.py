@@ -183,7 +183,7 @@ def opset1_tables(given: Opset1Trees, x: Expr, targets: int, combine: str = "SUM
     roots = np.sort(first)
     columns, values = np.array(given.weights_ids, np.int64), _reals("weights", given.weights)
     if not len(given.weights_treeids) == len(given.weights_nodeids) == len(columns) == len(values):
-        raise _mismatch("weights must have as many trees, nodes and targets")
+        raise _mismatch("each weight must have a tree, a node and a target")
     own = positions(given.weights_treeids, given.weights_nodeids, "nodes of weights")
     # Tree ids are arbitrary, so trees are ordered by their first node.
     tree_of_node = np.searchsorted(np.sort(trees[roots]), trees)
@@ -247,12 +247,12 @@ def tree_ensemble(
         named = np.array(getattr(nodes, f"nodes_{branch_name}nodeids"), np.int64)
         are_leaves = np.array(getattr(nodes, f"nodes_{branch_name}leafs"), np.int64) != 0
         if not np.all((named >= 0) & (named < np.where(are_leaves, len(leaves), inner))):
-            raise _mismatch(f"nodes_{branch_name}nodeids must be positions of nodes, or of leaves")
+            raise _mismatch(f"nodes_{branch_name}nodeids must be indices of nodes or leaves")
         # The file numbers nodes and leaves separately; here, leaves follow the nodes.
         branches[:inner, side] = named + are_leaves * inner
     roots = np.array(tree_roots, np.int64)
     if not np.all((roots >= 0) & (roots < inner)):
-        raise _mismatch("tree_roots must be positions of nodes")
+        raise _mismatch("tree_roots must be indices of nodes")
     comparisons = _Comparisons(
         np.concatenate([np.array(nodes.nodes_featureids, np.int64), padding]),
         np.concatenate([_reals("nodes_splits", nodes.nodes_splits, x.dtype), padding.astype(x.dtype)]),

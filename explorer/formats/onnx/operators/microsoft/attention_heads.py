@@ -36,9 +36,7 @@ def rotated(x: Expr, positions: Expr, cosines: Expr, sines: Expr, is_interleaved
 def split_heads(x: Expr, count: int) -> Expr:
     """Split (N, steps, features) into (N, heads, steps, features per head)."""
     if x.ndim != 3:
-        raise OperandError(
-            f"an operand of heads {x.type}", rule="operands split into heads must be (N, steps, features)"
-        )
+        raise OperandError(f"an operand {x.type}", rule="operands split into heads must be (N, steps, features)")
     n, steps, features = x.shape
     if count < 1 or features % count:
         raise OperandError(f"{count} heads of {x.type}", rule="the number of heads must divide the features")

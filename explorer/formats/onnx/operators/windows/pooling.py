@@ -56,7 +56,7 @@ def _windows(x: Expr, window: WindowAttributes, ceil_mode: int) -> Windows:
 def _largest(x: Expr, windows: Windows) -> Expr:
     size, strides, dilation, sides, ceil = windows
     if _is_wide(windows):
-        # Padding must not exceed any element.
+        # Padding must never be the maximum.
         lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
         x, sides, ceil = padded(x, windows.widths(x), constant_values=lowest), ((0, 0),) * len(sides), False
     return pooling.max_pool(x, x.ndim - 2, size, strides, sides, dilation, ceil)

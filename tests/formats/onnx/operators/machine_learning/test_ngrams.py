@@ -75,7 +75,7 @@ def test_rows_without_tokens_have_no_ngrams(tmp_path: Path, shape: tuple[int, ..
     ("changed", "rule"),
     [
         ({"ngram_counts": [0, 3, 8]}, "each n-gram must be complete"),
-        ({"ngram_counts": [0, 30, 7]}, "ngram_counts must be positions in the pool"),
+        ({"ngram_counts": [0, 30, 7]}, "ngram_counts must be indices into the pool"),
         ({"ngram_indexes": [0]}, "each n-gram must have an index"),
         ({"ngram_indexes": [-1] * 6}, "each must have a column"),
         ({"min_gram_length": 0}, "n-grams must have at least one token"),

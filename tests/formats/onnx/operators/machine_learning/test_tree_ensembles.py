@@ -217,8 +217,8 @@ def test_a_set_membership_becomes_a_chain_of_comparisons(tmp_path: Path) -> None
         ({"nodes_values": ["a", "b", "c"]}, "nodes_values must be a number or a list of numbers"),
         ({"target_ids": [0, 1]}, "weights must be for targets in 0 … 0"),
         ({"target_nodeids": [1, 5]}, "nodes of weights must be nodes of the tree"),
-        ({"target_weights": [1.0]}, "weights must have as many trees, nodes and targets"),
-        ({"target_treeids": [0]}, "weights must have as many trees, nodes and targets"),
+        ({"target_weights": [1.0]}, "each weight must have a tree, a node and a target"),
+        ({"target_treeids": [0]}, "each weight must have a tree, a node and a target"),
         ({"nodes_nodeids": [0, 1]}, "nodes_nodeids must have 3 numbers"),
     ],
 )
