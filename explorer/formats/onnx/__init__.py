@@ -36,7 +36,7 @@ def save(definition: NetDefinition, path: Path) -> None:
 
     If an operator cannot be written, raise OperandError and leave an existing file unchanged.
     """
-    from explorer.formats.onnx.writing import definition_writer, model_file  # slow to import, as above
+    from explorer.formats.onnx.writing import definition_writer, model_file
 
     model_file.write_model(*definition_writer.model_of(definition), path)
 
@@ -46,13 +46,13 @@ def save_net(net: Net, path: Path) -> None:
 
     If an operation cannot be written, raise OperandError and leave an existing file unchanged.
     """
-    from explorer.formats.onnx.writing import model_file, net_writer  # slow to import, as above
+    from explorer.formats.onnx.writing import model_file, net_writer
 
     model_file.write_model(*net_writer.model_of(net), path)
 
 
 def save_expressions(name: str, what: Any, inputs: Mapping[str, Any] | None, path: Path) -> None:
     """Write expressions, a layer or function recorded for ``inputs``; raise OperandError if ONNX lacks an operation."""
-    from explorer.formats.onnx.writing import function_writer, model_file  # slow to import, as above
+    from explorer.formats.onnx.writing import function_writer, model_file
 
     model_file.write_model(*function_writer.model_of(name, what, inputs), path)

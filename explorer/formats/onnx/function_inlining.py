@@ -64,7 +64,7 @@ def expanded_nodes(
         function = function or standard(node, own_opsets)
         names += 1  # count every node, so that unnamed calls get the same names in every run
         inlined += bool(calls)
-        if inlined > budget.operators:  # the earlier check does not count the standard's functions
+        if inlined > budget.operators:  # standard functions are not in the earlier check
             raise _too_many(path, inlined)
         if function is None:
             yield ExpandedNode(node, calls, own_opsets)
@@ -205,7 +205,7 @@ def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodePro
 
 
 def _bound_attributes(node: NodeProto, call_attributes: Mapping[str, AttributeProto]) -> Iterator[AttributeProto]:
-    """Yield a node's attributes; references to the call's attributes are replaced by their values, or omitted."""
+    """Yield a node's attributes; references to attributes of the call are replaced by their values, or omitted."""
     for attribute in node.attribute:
         if not attribute.ref_attr_name:
             yield attribute

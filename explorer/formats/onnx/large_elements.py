@@ -38,7 +38,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 def _short_fields() -> re.Pattern[bytes]:
     """Return a pattern for a run of fields that have one-byte keys and are too short to scan.
 
-    Lists of numbers and strings consist of such fields; tree ensembles have millions of them.
+    Tree ensembles have millions of such fields, in lists of numbers and strings.
     """
 
     def key(wire_type: int) -> bytes:
@@ -132,7 +132,6 @@ class LightMessage:
             offset = end
 
     def _skip(self, offset: int, end: int) -> int:
-        """Return the size in bytes of the run of short fields at ``offset``, within the current window."""
         at = self._window_index(offset)
         fields = _SHORT_FIELDS.match(self._window, at, min(len(self._window), end - self._window_start))
         return fields.end() - at if fields else 0

@@ -63,7 +63,7 @@ def _reason(error: Exception) -> str:
 
 
 def _without_elements(model: ModelProto) -> tuple[ModelProto, dict[str, TensorProto]]:
-    """Return a copy of a model without the elements of large weights, and these weights keyed by name."""
+    """Return a copy of a model without the elements of large weights, and a dict of these weights."""
     stripped = ModelProto()
     weights = {
         tensor.name: tensor

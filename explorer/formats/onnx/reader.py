@@ -228,7 +228,7 @@ class _Reader:
         self.tensors[name] = tensor
 
     def _is_constant(self, placed: ExpandedNode, outputs: list[str]) -> bool:
-        """Return whether a node is a constant or an alias of one; record its tensor if it is."""
+        """Return whether a node is a constant or an alias of one, and if so, record its tensor."""
         node = placed.node
         if domain_of(node.domain) or len(node.output) != 1:
             return False
@@ -266,7 +266,7 @@ class _Reader:
                 input_blobs[formal] = blob
         bodies: dict[str, NetDefinition] = {}
         if node.attribute:
-            # values read by an inner graph are operands too; otherwise their producers would seem unused
+            # values that an inner graph reads are operands too; otherwise their producers would seem unused
             for index, blob in enumerate(captured_values(node, values)):
                 input_blobs[f"captured {index}"] = blob
             bodies = self._bodies(placed, values)
@@ -307,7 +307,7 @@ class _Reader:
 
     def _type(self, placed: ExpandedNode, reads: Iterable[str]) -> str:
         type = type_of(placed.node.domain, placed.node.op_type, placed.opsets)
-        if not self.kinds:  # fast path: in most files, all values are readable
+        if not self.kinds:
             return type
         unreadable = next((self.kinds[blob] for blob in reads if blob in self.kinds), None)
         return f"{type} (of a {unreadable})" if unreadable else type

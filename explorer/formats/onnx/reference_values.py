@@ -81,7 +81,6 @@ def _runtime(net: Net, reference: Any) -> tuple[str, Run]:
 
 
 def _session(path: str, inputs: Mapping[str, Array]) -> dict[str, Any]:
-    """Run ONNX Runtime without graph optimizations, and return each operand."""
     runtime: Any = import_module("onnxruntime")
     model = onnx.load(path)
     known = {value.name for value in model.graph.output}
@@ -95,7 +94,6 @@ def _session(path: str, inputs: Mapping[str, Array]) -> dict[str, Any]:
 
 
 def _evaluator(path: str, inputs: Mapping[str, Array]) -> dict[str, Any]:
-    """Run the onnx package's evaluator, and return each operand."""
     from onnx.reference import ReferenceEvaluator  # slow to import, because it imports every operator
 
     with warnings.catch_warnings():

@@ -96,7 +96,6 @@ def _can_be_recorded(branch: BuildBody) -> bool:
 
 
 def _has_unknown(op: OperatorContext) -> bool:
-    """Return whether inner graphs of an operator contain unknown operators, at any depth."""
     pending = [*op.definition.bodies.values()]
     while pending:
         operators = pending.pop().operators
@@ -193,7 +192,7 @@ def _probe(body: BuildBody, state: list[Any]) -> list[Any] | None:
 
 
 def _repeated(loop: _Loop, iterations: int, probe: Sequence[Expr]) -> list[Expr]:
-    """Return the results of a known number of iterations; ``probe`` contains the values that one iteration records."""
+    """Return the results of a known number of iterations; ``probe`` contains the values of one iteration."""
     body, state = loop.body, loop.state
     always = tensor(np.array(True))
     if [value.type for value in probe[1 : 1 + len(state)]] != [value.type for value in state]:

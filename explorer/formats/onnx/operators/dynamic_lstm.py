@@ -130,7 +130,6 @@ def _quantized(
 
 
 def _of_direction(parts: tuple[Expr, Expr, Expr], number: int, hidden: int) -> tuple[Expr, Expr, Expr]:
-    """Return the weights, scale and zero point of direction ``number``, with columns in torch's order."""
     weights, *rest = [part[number] for part in parts]
     scale, zero = [_ordered(part, hidden) if part.ndim else part for part in rest]
     return _ordered(weights, hidden), scale, zero

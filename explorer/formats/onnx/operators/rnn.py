@@ -192,10 +192,7 @@ def _steps(direction: Direction, parts: Weights, lengths: Expr | None) -> tuple[
 
 
 def _weights(x: Expr, weights: Weights, number: int, hidden: int, order: tuple[int, ...]) -> Weights:
-    """Return the gate inputs, state weights and bias of direction ``number``, with gates in torch's order.
-
-    The gate inputs are the products of ``x`` with the input weights, plus their bias.
-    """
+    """Return the gate inputs (x · weights + bias), state weights and state bias, with gates in torch's order."""
 
     def ordered(gates: Expr) -> Expr:
         parts = [gates[gate * hidden : (gate + 1) * hidden] for gate in order]

@@ -1,7 +1,7 @@
 """Writers of control flow (choices, loops, scans) with inner graphs, and of delegated operators.
 
-Inner graphs in ONNX read outer values by name, so captured operands are not inputs. Their outputs must be computed
-inside, so a value that is only passed through is copied by an operator.
+Inner graphs read outer values by name, so captured operands are not inputs. They must compute their outputs, so an
+operator copies values that are only passed through.
 """
 
 from __future__ import annotations

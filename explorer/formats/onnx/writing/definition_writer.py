@@ -92,8 +92,6 @@ def _with_output_types(model_proto: ModelProto, model: Model) -> ModelProto:
 
 
 class _Graph:
-    """Writer of one graph: the net's graph or an operator's inner graph."""
-
     def __init__(self, model: Model, definition: NetDefinition) -> None:
         self.model, self.definition = model, definition
 
@@ -201,7 +199,7 @@ class _Graph:
 
 
 def _formals(operator: OperatorDefinition, schema: defs.OpSchema | None) -> list[str]:
-    """Return the names of an operator's inputs in order, up to the last input that is present."""
+    """Return the names of an operator's inputs, up to the last one present."""
     present = [*operator.input_names, *operator.weights, *operator.arguments]
     if schema is None:
         return _numbered_names(present, "input ")

@@ -1,7 +1,6 @@
 """Conversion of expressions, from a net of another dialect or from the user, to a model.
 
-Names of inputs, outputs, blobs and weights are kept. Boxes become paths in node names, as in torch's exporter. No file
-is written before all operations have been converted.
+Names of inputs, outputs, blobs and weights are kept. Boxes become paths in node names, as in torch's exporter.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def model_of(
 
 
 def _output_names(outputs: Mapping[str, Expr], inputs: Mapping[str, Expr]) -> dict[int, str]:
-    """Return uid → output name. A value with several names gets the first one; inputs keep their names."""
+    """Return uid → output name; a value with several names gets the first one, and inputs keep theirs."""
     input_uids = {node.uid for node in inputs.values()}
     return {
         node.uid: each for each, node in reversed([*outputs.items()]) if node.uid not in input_uids and node.operands

@@ -140,9 +140,6 @@ def resample(graph: GraphWriter, node: Any, x: str) -> Any:
     return graph.node("Transpose", result, perm=back) if axis != node.ndim - 1 else result
 
 
-# -- activations -------------------------------------------------------------------------------------------------------
-
-
 @writes("clip")
 def clip(graph: GraphWriter, node: Any, x: str) -> Any:
     """Write x limited to a range."""
@@ -185,9 +182,6 @@ def gelu(graph: GraphWriter, node: Any, x: str) -> Any:
     """Write x · Φ(x)."""
     approximate = "tanh" if node.operation.approximate else "none"
     return graph.node("Gelu", *graph.operands(node, [x]), approximate=approximate)
-
-
-# -- softmax and losses ------------------------------------------------------------------------------------------------
 
 
 @writes("softmax", "log_softmax")

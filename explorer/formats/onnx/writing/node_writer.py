@@ -1,9 +1,8 @@
-"""Conversion of a graph of expressions to nodes, with a writer function for each operation.
+"""Conversion of a graph of expressions to nodes.
 
-``writes`` declares the writer of an operation. It is called with the graph, the expression and the names of its
-operands, and returns the name of its result. Calls are written inline. A net with unknown input lengths is built twice
-with different lengths. A number that differs between an expression and its counterpart in the other build depends on
-these lengths.
+The writer of an operation, which ``writes`` declares, is called with the graph, the expression and the names of its
+operands, and returns the name of its result. A net with unknown input lengths is built twice with different lengths: a
+number that differs between an expression and its counterpart in the other build depends on these lengths.
 """
 
 from __future__ import annotations
@@ -78,10 +77,7 @@ class Counterparts:
             pending += zip(node.operands, counterpart.operands, strict=True)
 
     def shape(self, node: Expr) -> tuple[int | str | None, ...]:
-        """Return the shape of an expression, with the names of unknown lengths.
-
-        A length computed from unknown lengths is None.
-        """
+        """Return the shape of an expression: unknown lengths as names, and lengths computed from them as None."""
         counterpart = self.by_uid.get(node.uid, node)
         pairs = zip(node.shape, counterpart.shape, strict=True)
         return tuple([a if a == b else self.lengths.get((a, b)) for a, b in pairs])
@@ -203,7 +199,6 @@ class GraphWriter:
             self._at = before
 
     def _renamed(self, name: str, wanted: str) -> str:
-        """Rename the last result to ``wanted`` unless that name is in use; return its name."""
         if wanted in self.model.taken or not self.nodes or list(self.nodes[-1].output) != [name]:
             return name
         self.model.taken.discard(name)

@@ -1,7 +1,6 @@
 """The model being written: nodes, stored tensors, names, and the required opset.
 
-The writers of definitions and of expressions use it. Stored tensors belong to the outermost graph; inner graphs read
-them by name.
+Stored tensors belong to the outermost graph; inner graphs read them by name.
 """
 
 from __future__ import annotations

@@ -180,10 +180,7 @@ def _attribute(op: OperatorContext, form: defs.OpSchema.Attribute) -> Plain:
 def _inferred(
     op: OperatorContext, operation: Delegated, schema: defs.OpSchema, values: list[Expr]
 ) -> tuple[TensorType, ...]:
-    """Infer the result types; run the operator if a length depends on values.
-
-    Raise UnknownShapeError if these values are not known.
-    """
+    """Infer the result types, running the operator if a length depends on values, which must then be known."""
     outputs = len(op.definition.outputs)
     node = operation.node(outputs)
     named = dict(zip(filter(None, operation.input_names), values, strict=True))
@@ -239,7 +236,7 @@ def _tensor_type(operation: Delegated, inferred: TypeProto | None, schema: defs.
 
 
 def _longest_string(operation: Delegated, schema: defs.OpSchema) -> int:
-    """Return the length in characters of the longest string among the attributes; 0 if strings are computed."""
+    """Return the length of the longest string among the attributes; 0 if strings are computed."""
     if not operation.kind.startswith("ai.onnx.ml."):
         return 0
     defaults = {name: form.default_value.s.decode() for name, form in schema.attributes.items()}

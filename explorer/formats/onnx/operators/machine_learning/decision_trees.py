@@ -101,8 +101,6 @@ class DecisionTrees(Operation):
 
 
 class _Traversal:
-    """Descent of rows through trees, one level at a time."""
-
     def __init__(self, x: Array, features: Array, limits: Array, branches: Array, flags: Array) -> None:
         self.x, self.width = np.ascontiguousarray(x).reshape(-1), x.shape[1]
         self.features, self.limits, self.branches = features, limits, branches.reshape(-1)
@@ -111,7 +109,7 @@ class _Traversal:
         self.nan_is_true = nan_is_true.astype(bool) if np.any(nan_is_true) and np.isnan(x).any() else None
 
     def leaves(self, first: int, count: int, roots: Array, depth: int) -> Array:
-        """Return the indices of the leaves that the ``count`` rows from ``first`` on reach: (trees, rows)."""
+        """Return the leaves that the ``count`` rows from ``first`` on reach: (trees, rows)."""
         nodes = np.repeat(roots.astype(np.intp), count)
         starts = np.tile(np.arange(first, first + count) * self.width, len(roots))
         return self._descend(nodes, starts, depth).reshape(len(roots), count)

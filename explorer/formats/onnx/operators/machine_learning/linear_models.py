@@ -68,8 +68,7 @@ def linear_classifier(
 ) -> tuple[Expr, Expr]:
     """Return the label of the largest score, and the transformed scores x · coefficientsᵀ + intercepts.
 
-    For two classes, a single row of coefficients gives the score of the second class, which is chosen if it is above
-    zero.
+    With two classes, a single row of coefficients scores the second class, which is chosen if its score is positive.
     """
     x, names = cast(rows(X), _FLOAT32), labels(classlabels)
     count = coefficients.size // x.shape[1] if x.shape[1] else 0

@@ -77,7 +77,6 @@ class NgramCounts(Operation):
         return out
 
     def _extended(self, ngrams: Array, tokens: Array, pairs: Array) -> Array:
-        """Return the indices of n-grams after extending them by one token."""
         # An (n-gram, token) pair is encoded as one integer, so that a level is one sorted list.
         pair_indices = np.where((ngrams == _NONE) | (tokens >= self.tokens), _NONE, ngrams * self.tokens + tokens)
         if not len(pairs):

@@ -1,7 +1,6 @@
-"""Support vector machines, computed from the kernel matrix of rows and support vectors.
+"""Support vector machines, computed in float64 from the kernel matrix of rows and support vectors.
 
-They are recorded as float64 arithmetic, because distances are computed from products, which loses precision. Only the
-probabilities of several classes need a separate, iterative operation.
+Only the probabilities of several classes need a separate, iterative operation.
 """
 
 from __future__ import annotations

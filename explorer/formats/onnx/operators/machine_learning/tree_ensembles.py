@@ -91,7 +91,7 @@ def tree_ensemble_regressor(
     aggregate_function: Aggregate = "SUM",
     post_transform: Transform = "NONE",
 ) -> Expr:
-    """Return the sum, mean, minimum or maximum of the weights of leaves that rows reach, plus base values."""
+    """Return the aggregated weights of the leaves that rows reach, plus base values."""
     x = _rows(X)
     tables = opset1_tables(trees, x, n_targets, _combine(aggregate_function))
     y = cast(_aggregated(x, tables, n_targets, aggregate_function), _FLOAT32)
@@ -280,8 +280,6 @@ def _item_of_code(name: str, number: int, names: tuple[Any, ...]) -> Any:
 
 @dataclass(frozen=True)
 class _Comparisons:
-    """Comparisons of the nodes, as stored in the file."""
-
     features: Array
     limits: Array
     codes: Array
@@ -351,7 +349,7 @@ def _tables(
     limits[strict] = np.where(
         np.isneginf(limits[strict]), np.nan, np.nextafter(limits[strict], limits.dtype.type(-np.inf))
     )
-    # the opposite comparison with exchanged branches leaves only two kinds of comparisons
+    # exchanging branches leaves only two kinds of comparisons
     exchanged = inner & ((codes == _GTE) | (codes == _GT) | (codes == _NEQ))
     branches = comparisons.branches.copy()
     branches[exchanged] = branches[exchanged, ::-1]
@@ -389,7 +387,7 @@ def _weights(
     # All rows have the width of the widest tree, so those near the last target start at an earlier target.
     first = np.minimum(first, targets - width)
     claim_constant("weights of trees", count * width, values.dtype.itemsize)
-    table = np.full((count, width), COMBINE[combine][1], values.dtype)  # a leaf without a weight is neutral
+    table = np.full((count, width), COMBINE[combine][1], values.dtype)
     offset = columns if tree_of_node is None else columns - first[tree_of_node[nodes]]
     if targets == 1:
         # use only the first weight, as ONNX Runtime does, because scikit-learn exporters repeat it for each class

@@ -90,10 +90,7 @@ def multi_head_attention(
     attributes: ScoreAttributes,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Return multi-head attention, followed by all past and new keys and values.
-
-    Queries, keys and values have the shape (N, steps, features).
-    """
+    """Return the attended values (N, steps, features), and all past and new keys and values split into heads."""
     q, k, v = _unpacked(query, key, value, num_heads)
     if k.ndim == 3:
         check_bias(bias, q, k, v)
@@ -118,10 +115,7 @@ def multi_head_attention(
 
 
 def _unpacked(query: Expr | None, key: Expr | None, value: Expr | None, count: int) -> tuple[Expr, Expr, Expr]:
-    """Return queries, keys and values.
-
-    One operand may pack all three, or keys and values: (N, steps, heads, 3 or 2, features per head).
-    """
+    """Return queries, keys and values; one operand may pack 2 or 3 of them: (N, steps, heads, 2 or 3, head size)."""
     if query is not None and query.ndim == 5 and key is None and value is None:
         parts = _unpacked_parts(query, 3, count)
         if parts:

@@ -15,10 +15,7 @@ from explorer.ops.manipulation.reshape import expand_dims, transpose
 
 
 def rotated(x: Expr, positions: Expr, cosines: Expr, sines: Expr, is_interleaved: bool) -> Expr:
-    """Return ``x`` (N, heads, steps, features) with pairs of features rotated by position.
-
-    ``positions`` has the shape (N, steps).
-    """
+    """Return ``x`` (N, heads, steps, features) with feature pairs rotated by ``positions`` (N, steps)."""
     half = cosines.shape[-1]
     cos, sin = (expand_dims(take(table, cast(positions, np.dtype(np.int64)), 0), 1) for table in (cosines, sines))
     # If the tables are narrower than a head, its last features are not rotated.

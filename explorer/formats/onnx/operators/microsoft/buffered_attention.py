@@ -104,7 +104,7 @@ def decoder_masked_multi_head_attention(
     past_present_share_buffer: Literal[1] = 1,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Record attention of one step to itself and to keys and values of earlier steps in a buffer."""
+    """Record attention of one step to itself and to earlier steps in a buffer."""
     operands = query, key, value
     if any(x.ndim != 3 for x in operands):
         raise OperandError(

@@ -64,10 +64,7 @@ def group_query_attention(
     qk_output: Literal[0] = 0,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Record causal attention in which several query heads share keys and values.
-
-    Return the attended values, and all keys and values split into heads.
-    """
+    """Return causal attention with keys and values shared by query heads, and all keys and values in heads."""
     q, k, v = _operands(query, key, value, num_heads, kv_num_heads)
     steps, length = q.shape[2], total_sequence_length
     # seqlens_k contains each sequence's length minus one

@@ -122,10 +122,7 @@ def quantized_softmax(X: Quantized, Y: Result, *, axis: int | None = None, opset
 
 @operator("com.microsoft.QLinearConcat")
 def quantized_concatenation(Y_scale: Expr, Y_zero_point: Expr | None, *inputs: Expr | None, axis: int) -> Expr:
-    """Concatenate quantised operands along an axis and requantise them with one scale.
-
-    ``inputs`` contains the operands, each followed by its scale and its zero point.
-    """
+    """Concatenate operands and requantise them with one scale; ``inputs`` are (operand, scale, zero point) triples."""
     padded = [*inputs, *[None] * (-len(inputs) % 3)]
     triples = zip(padded[::3], padded[1::3], padded[2::3], strict=True)
     parts = [Quantized(x, scale, zero) for x, scale, zero in triples if x is not None and scale is not None]
@@ -152,10 +149,7 @@ def quantized_general_product(
     transA: int = 0,
     transB: int = 0,
 ) -> Expr:
-    """Return ``alpha`` · A · B + C for quantised matrices.
-
-    The result is requantised if ``y_scale`` is given, and otherwise contains real numbers.
-    """
+    """Return ``alpha`` · A · B + C for quantised matrices; the result is requantised if ``y_scale`` is given."""
     a, b = transpose(A.x, (1, 0)) if transA else A.x, transpose(B.x, (1, 0)) if transB else B.x
     total = exact_product(a, A.zero_point, b, B.zero_point)
     if C is not None:

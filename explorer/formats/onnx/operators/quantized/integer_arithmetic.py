@@ -199,7 +199,6 @@ def as_scalar(parameter: Expr) -> Expr:
 
 
 def _rows(parameter: Expr) -> Expr:
-    """Return a parameter that broadcasts to rows of matrices; a list has one number per row."""
     return (
         reshape(parameter, (parameter.size, 1)) if parameter.ndim == 1 and parameter.size > 1 else as_scalar(parameter)
     )

@@ -170,10 +170,7 @@ class Windows(NamedTuple):
         ]
 
     def inside(self, x: Expr, counted: bool) -> Any:
-        """Return, for each window, the number of taps inside the operand.
-
-        With ``counted``, taps inside the padding also count.
-        """
+        """Return the number of taps of each window inside the operand; with ``counted``, also those in the padding."""
         result = np.ones((), np.int64)
         for length, size, step, gap, (before, after), count in zip(x.shape[2:], *self[:4], self.counts(x), strict=True):
             claim_constant("taps of windows", count * size)
@@ -203,9 +200,9 @@ def norms(x: Expr, windows: Windows, p: int) -> Expr:
 
 
 def largest_indices(x: Expr, windows: Windows, by_columns: bool) -> Expr:
-    """Return the int64 index in the whole operand of the first largest element of each window.
+    """Return the index, in the whole operand, of the first largest element of each window, as int64.
 
-    Indices are row-major, or with ``by_columns``, the first spatial axis varies fastest.
+    Indices are row-major; with ``by_columns``, the first spatial axis varies fastest.
     """
     spatial, counts = x.shape[2:], windows.counts(x)
     is_integer = x.dtype.kind in "iu"

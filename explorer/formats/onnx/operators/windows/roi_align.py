@@ -231,7 +231,6 @@ class MaxRoiPool(Operation):
         return out
 
     def _windows(self, first: int, last: int, length: int, axis: int) -> list[slice]:
-        """Return the pixel range of each window along an axis of a region, clipped to the image."""
         count = self.size[axis]
         # in single precision, like the original operators
         step = np.float32(max(last - first + 1, 1)) / np.float32(count)
