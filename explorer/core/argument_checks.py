@@ -138,10 +138,7 @@ def check_name(value: Any, argument: str, known: Collection[str]) -> None:
 
 
 def check_type(value: Any, argument: str, type_: type | tuple[type, ...], rule: str, fix: str) -> None:
-    """Raise OperandError unless ``value`` is an instance of ``type_``.
-
-    ``rule`` completes the sentence "argument must be …".
-    """
+    """Raise OperandError unless ``value`` is an instance of ``type_``; ``rule`` completes "argument must be …"."""
     if not isinstance(value, type_):
         raise OperandError(f"{argument}={value!r}", rule=f"{argument} must be {rule}", fix=fix)
 

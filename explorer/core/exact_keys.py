@@ -26,10 +26,7 @@ _bits = struct.Struct("<d").pack
 
 
 def exact(value: Any) -> Any:
-    """Return a key for an attribute or argument, which is hashable if the value is.
-
-    NaNs with the same bits are equal.
-    """
+    """Return a key for an attribute or argument, hashable if the value is. NaNs with the same bits are equal."""
     cls = type(value)
     if cls in _COMPARED_BY_BITS:
         return cls, value
@@ -60,10 +57,7 @@ def exact(value: Any) -> Any:
 
 
 def attribute_key(value: Any) -> Any:
-    """Return a key for an attribute.
-
-    Hashable values, lists and dicts are compared by content, other objects by identity.
-    """
+    """Return a key that compares hashable values, lists and dicts by content, and other objects by identity."""
     if isinstance(value, Mapping):
         return type(value), tuple([(name, attribute_key(item)) for name, item in value.items()])
     if isinstance(value, list | tuple):

@@ -311,7 +311,7 @@ class Policies:
     def select(self, major: type[Major], layer: str = "", unrecorded: Callable[[Minor], None] | None = None) -> Major:
         """Return the values of a major class.
 
-        ``unrecorded`` is called whenever a value is read that no recording depends on.
+        Whenever a value that no recording depends on is read, ``unrecorded`` is called.
         """
         if not isinstance(major, type) or not issubclass(major, PolicyClass):
             raise DeclarationError(

@@ -43,10 +43,7 @@ ProgressCallback: TypeAlias = Callable[[Progress], None]
 
 
 class Cancelled(KeyboardInterrupt):
-    """Raised by a progress callback to cancel the work.
-
-    Plans, programs and nets remain usable, as after an interrupt.
-    """
+    """Raised by a progress callback to cancel the work; plans, programs and nets remain usable."""
 
     def _render_traceback_(self) -> list[str]:
         """Return one sentence for the notebook instead of a traceback, because the user's code has no error."""

@@ -1,8 +1,8 @@
 """Recursion limit for nested functions: an inner function is recorded while the outer one is being recorded.
 
 On the main thread, every level may use as many frames as Python allows by default (``sys.getrecursionlimit()``). The
-limit is raised step by step while functions are nested, and restored afterwards, so endless recursion is detected as
-early as before. In other threads, whose stack size is unknown, Python's limit remains in force.
+limit is raised step by step while functions are nested, so endless recursion is detected as early as before. In other
+threads, whose stack size is unknown, Python's limit remains in force.
 """
 
 from __future__ import annotations

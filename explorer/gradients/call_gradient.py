@@ -107,10 +107,7 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
 def _backward_inside(
     body: Body, inputs: tuple[Expr, ...], seeded: tuple[bool, ...], wanted: tuple[bool, ...]
 ) -> tuple[Scope, list[Expr], list[Expr | None]]:
-    """Record the gradients of a body's inputs, using the body's own nodes.
-
-    Returns the scope of the gradients, the seeds and the gradients.
-    """
+    """Record the gradients of a body's inputs on its own nodes; return their scope, the seeds and the gradients."""
     requested = [node for node, is_used in zip(inputs, wanted, strict=True) if is_used]
     first = body.outputs[0]
     scope_kind = "layer" if body.scope is not None and body.scope.kind == "layer" else "function"

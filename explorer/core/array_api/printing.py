@@ -1,8 +1,4 @@
-"""String form of an expression, for ``print(y)``: one line per node, with its label and type.
-
-It is a quick overview, cut after some lines for large graphs; ``x.explore()`` shows the graph itself. A value with
-several readers is printed only once, because repetition could double the length at every level.
-"""
+"""String form of an expression, for ``print(y)``: one line per node, with its label and type."""
 
 from __future__ import annotations
 

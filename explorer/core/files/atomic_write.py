@@ -1,11 +1,8 @@
 """Atomic replacement of files: the only code with which explorer writes to disk.
 
 New content is written to a scratch file next to the target and flushed to disk. The scratch file is then renamed to the
-target in one step, so readers see either the old or the new content. Path.write_text, in contrast, would leave a
-partial file if the process is killed.
-
-Scratch files are locked while they are written. The next save removes unlocked ones, which killed processes left
-behind.
+target in one step, so readers see either the old or the new content, even if the process is killed. Scratch files are
+locked while they are written; the next save removes unlocked ones, which killed processes left behind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""Files that stay open as long as their weights may be read. Parts are read by offset and never memory-mapped.
-
-If a mapped file is truncated, the process crashes, whereas a read raises an error (assets/decisions/0014).
-"""
+"""Files that stay open as long as their weights may be read. Parts are read by offset and never memory-mapped: if a
+mapped file is truncated, the process crashes, whereas a read raises an error (assets/decisions/0014)."""
 
 from __future__ import annotations
 

@@ -774,10 +774,7 @@ class Operation(metaclass=Interning):
         raise NotImplementedError
 
     def kernel(self, out: Any, *operands: Any, **_: Any) -> Any:
-        """Compute the result into ``out`` and return it.
-
-        ``out`` is an array of the inferred type, or None for a view.
-        """
+        """Compute the result into ``out``, an array of the inferred type or None for a view, and return it."""
         raise NotImplementedError
 
     def bind_kernel(self, out: Any, *operands: Any, **_: Any) -> Callable[[], Any]:
@@ -859,10 +856,7 @@ class Operation(metaclass=Interning):
     # -- methods of every operation ------------------------------------------------------------------------------
 
     def __call__(self, *operands: Any, policies: Items = NO_POLICIES, **others: Any) -> Expr:
-        """Record this operation on expressions, arrays or numbers.
-
-        Valid policies that the operation does not read have no effect.
-        """
+        """Record this operation on expressions, arrays or numbers; valid policies that it does not read are ignored."""
         if others:
             refuse_option(next(iter(others)), self.label, ["policies"])
         # Only check the policies: an invalid one is rejected even if it would have no effect.

@@ -176,11 +176,7 @@ class CallBatch(Protocol):
 
 @dataclass(slots=True)
 class CallRules:
-    """Gradient and batching of calls, which other packages implement.
-
-    Other operations define both in their class bodies, but those of a call are derived from its body and need
-    operations from packages above the core.
-    """
+    """Gradient and batching of calls, which need operations from packages above the core."""
 
     gradient: CallGradient = late("explorer.gradients.call_gradient:call_gradient")
     batch: CallBatch = late("explorer.plan.batching.vectorize:batch_call")

@@ -50,7 +50,7 @@ class MappedCall(Call):
 
 
 def call_like(call: Call, body: Body, batched: tuple[bool, ...] | None = None) -> Call:
-    """Return a call of ``body`` that is mapped over as many elements as ``call``, if at all.
+    """Return a call of ``body``, mapped over as many elements as ``call`` if that is a mapped call.
 
     ``batched`` states for each operand whether it is mapped; None: as in ``call``.
     """

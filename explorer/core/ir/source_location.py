@@ -73,10 +73,7 @@ def place_of(code: CodeType, instruction: int) -> Place:
 
 @functools.lru_cache(maxsize=4096)
 def _line(code: CodeType, instruction: int, filename: str) -> tuple[int, str]:
-    """Return the number and text of an instruction's line.
-
-    ``filename`` distinguishes otherwise equal code objects in the cache.
-    """
+    """Return an instruction's line number and text; ``filename`` distinguishes equal code objects in the cache."""
     for start, end, line in code.co_lines():
         if start <= instruction < end and line is not None:
             return line, linecache.getline(filename, line).strip()

@@ -2,7 +2,7 @@
 
 A traced function checks at each call whether its captures have changed. Items are compared by identity and arrays by
 their bytes, which is fast and never calls a user's ``__eq__``. Contents that are too large are rejected when the
-function is traced. Digests instead of copies would save memory, but take longer at each call.
+function is traced.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
 """Variables, attributes and contents that a traced function reads from outside, and whether they have changed.
 
-To find them, the function's code is inspected once per trace, but not run. At each call they are compared with their
-state at that time: variables by identity, containers item by item, arrays by their bytes.
+To find them, the function's code is inspected once per trace, but not run, because a run would see only one branch. At
+each call they are compared with their state at that time: variables by identity, containers item by item, arrays by
+their bytes.
 
 Each name in the code is looked up in the globals, closure variables and defaults, in the containers among them, and in
 the attributes of objects, because ``co_names`` does not distinguish globals, attributes and modules. Contents that are
 too large to compare at each call are rejected. When in doubt, a value is captured: an unnecessary capture costs a
 comparison at each call, whereas a missing one gives outdated results.
-
-The alternatives are worse: watching a run would see only one branch, proxies for globals and closures would change the
-code's behaviour, and a list maintained by the user would become outdated.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Functions: Python functions that are traced once per combination of operand types, with each call as one node.
 
 ``@ex.function`` and layers use this module. A body is looked up by operand types and static arguments. Before a call is
-recorded, the body's captures are checked, because a global or an attribute may have changed. Tracing at each call would
-need no checks, but would take as long as recording the body, and a thousand calls would give a thousand bodies to plan.
+recorded, the body's captures are checked, because a global or an attribute may have changed.
 """
 
 from __future__ import annotations

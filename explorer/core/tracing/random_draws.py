@@ -25,10 +25,7 @@ class RandomTraced(UserWarning):
 
 @contextlib.contextmanager
 def watched_draws(name: str) -> Iterator[None]:
-    """Warn if the block, which traces a body called ``name``, draws from a global generator.
-
-    Of nested blocks, only the outermost warns.
-    """
+    """Warn if the block, which traces the body ``name``, draws from a global generator; the outermost block warns."""
     if state.watches_draws:
         yield
         return

@@ -96,9 +96,9 @@ def has_attributes(value: Any) -> bool:
 
 
 def implicit_methods(cls: type, extra_names: tuple[str, ...]) -> Iterator[tuple[str, type, Any]]:
-    """Yield the methods that Python and explorer call implicitly: operators, comparisons, hashes.
+    """Yield (name, defining class, method) for all methods that Python and explorer call implicitly.
 
-    Yields (name, defining class, method); ``extra_names`` lists additional method names.
+    These are operators, comparisons and hashes, and methods whose names are in ``extra_names``.
     """
     names = dict.fromkeys(
         name

@@ -1,7 +1,7 @@
-"""Types of values: shape, dtype and device. Types are interned, so equal types are one object.
+"""Types of values: shape, dtype and device.
 
-Every node has a type, and recording looks up types for each operation. Interned types are compared by identity and
-serve as keys without hashing their shapes.
+Types are interned, because recording looks up types for each operation: equal types are one object, compared by
+identity and hashed without hashing their shapes.
 """
 
 from __future__ import annotations
@@ -181,10 +181,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape | None:
 
 
 def whole(value: Any, what: str) -> int:
-    """Return an integer as an int; raise OperandError for anything else, including 2.0.
-
-    ``what`` names the value in the error.
-    """
+    """Return an integer, called ``what`` in errors, as an int; raise OperandError for anything else, including 2.0."""
     try:
         return operator.index(value)
     except TypeError:

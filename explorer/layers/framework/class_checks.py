@@ -110,10 +110,7 @@ def check_hashable(layer: Any) -> None:
 
 
 def input_types(layer: Any, inputs: Mapping[str, TensorType]) -> dict[str, TensorType]:
-    """Return the types of a layer's inputs by port.
-
-    Raises DeclarationError, or an error of Ports, if ``inputs`` is invalid.
-    """
+    """Return the types of a layer's inputs by port; raise an error if ``inputs`` is invalid."""
     if not isinstance(inputs, Mapping):
         raise DeclarationError(
             f"inputs={inputs!r} of {layer!r}",

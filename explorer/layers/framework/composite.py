@@ -145,10 +145,7 @@ class Composite(Layer):
         return feedback.needed or bool(sublayer.updates())
 
     def _feedback(self, name: str, active: Mapping[str, bool]) -> Feedback:
-        """Decide whether a sublayer feeds back.
-
-        ``active`` maps the names of earlier sublayers to whether they update parameters or feed back.
-        """
+        """Decide whether a sublayer feeds back; ``active`` states which earlier ones update parameters or feed back."""
         policies = self.policies.of(name, self.name)
         own, inherited = [p.given.get(GradPolicy.feedback_output) for p in (policies, self.policies)]
         # A policy of the composite requests the gradients of the composite's inputs, not of its sublayers' inputs.
@@ -220,10 +217,7 @@ class Composite(Layer):
             layer.grad_collect(collector)
 
     def neutral_invariant(self) -> None:
-        """Raise StateError unless this layer and all sublayers are neutral.
-
-        A layer is neutral if it was fed backward as often as forward and its gradients were collected.
-        """
+        """Raise StateError unless this layer and all sublayers are neutral; see ``Layer.neutral_invariant``."""
         super().neutral_invariant()
         for layer in self.sublayers.values():
             layer.neutral_invariant()

@@ -282,10 +282,7 @@ class Layer:
         self.pending_gradients.clear()
 
     def neutral_invariant(self) -> None:
-        """Raise StateError unless the layer is neutral.
-
-        A layer is neutral if it was fed backward as often as forward and its gradients were collected.
-        """
+        """Raise StateError unless the layer was fed backward as often as forward and its gradients were collected."""
         if self.forward_records:
             more = "once" if len(self.forward_records) == 1 else f"{len(self.forward_records)} times"
             raise StateError(
@@ -457,20 +454,14 @@ class Layer:
         return empty.set(**dict(zip(ports, positional, strict=False))).set(**named).complete()
 
     def skeleton(self) -> Self:
-        """Return a copy without values.
-
-        The shared function refers to this copy instead of the layer, so that the layer can be freed.
-        """
+        """Return a copy without values, to which the shared function refers so that the layer itself can be freed."""
         copy = object.__new__(type(self))  # __init__ would check the arguments again
         vars(copy).update({name: value for name, value in vars(self).items() if name != "_function"})
         vars(copy).update(forward_records=[], pending_gradients=[])
         return copy
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for copying and pickling.
-
-        Every copy has its own stacks, and a shallow copy shares the parameters.
-        """
+        """Return the state for copies, which have their own stacks; a shallow copy shares the parameters."""
         state = {name: value for name, value in vars(self).items() if name not in ("_function", "blueprint")}
         return {**state, "forward_records": [*self.forward_records], "pending_gradients": [*self.pending_gradients]}
 

@@ -1,7 +1,4 @@
-"""Functions that call a layer's method, or do nothing if the object lacks the method.
-
-With them, a loop over the parts of a program need not check which parts have parameters or state.
-"""
+"""Functions that call a layer's method, or do nothing for objects without it, such as parts without parameters."""
 
 from __future__ import annotations
 

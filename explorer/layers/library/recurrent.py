@@ -1,7 +1,7 @@
 """Recurrent layer, which calls a step layer for each position of a sequence.
 
 The steps are unrolled into calls of the step layer's shared function, so they can be shown, batched and differentiated
-like other calls. A loop operation would have to implement all of this again.
+like other calls.
 """
 
 from __future__ import annotations
