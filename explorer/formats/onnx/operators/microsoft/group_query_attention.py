@@ -1,7 +1,7 @@
 """Grouped-query attention of the domain com.microsoft, with a cache of keys and values of earlier runs.
 
-A cache may be longer than its contents, whose lengths are inputs and differ between sequences. New keys are therefore
-placed after the old keys with `where`. Results are as long as the cache, or the total length if that is larger.
+The used length of the cache is an input and differs between sequences, so `where` places the new keys after the old
+ones. Results are as long as the cache, or as the total length if that is larger.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Quantised tensors: integers with a scale and a zero point per tensor, per index of an axis, or per block.
 
-A quantised product is recorded as its arithmetic instead of one operation, so that rules, fusion and values show where
-numbers are rounded. Products of 8-bit integers are computed in floating point, because its matrix products are fast: in
-float32 if sums are below 2²⁴, which is exact, and otherwise in float64.
+A quantised product is recorded as several arithmetic operations, so that rules, fusion and values show where numbers
+are rounded. Products of 8-bit integers use floating-point matrix products, which are faster and exact: float32 if the
+sums stay below 2²⁴, otherwise float64.
 """
 
 from __future__ import annotations
