@@ -253,7 +253,10 @@ class Tensor(Expr):
         return self.values(row_major)[self._offset(offset)]
 
     def values(self, row_major: bool = True) -> Array:
-        """Return all elements, channel by channel, in row-major order or as a copy in column-major order."""
+        """Return all elements, channel by channel, in row-major order.
+
+        With row_major=False, return a copy in column-major order.
+        """
         elements = self.data if row_major else self.data.transpose(0, 2, 1)
         return elements.reshape(-1)
 

@@ -81,7 +81,7 @@ def scratch(key: Hashable, arrays: Sequence[tuple[Shape, Any]], build: Callable[
 
 
 def scratch_memory() -> Array:
-    """Return this thread's current scratch memory, from which ``scratch`` takes arrays; growing replaces it."""
+    """Return the array from which ``scratch`` currently takes this thread's arrays."""
     return _thread_memory.memory
 
 
