@@ -33,7 +33,7 @@ _SAVED = 20 / 36
 
 _METHOD = (
     "Winograd's method computes 2×2 pixels of the result at a time, with 16 multiplications for each pair of channels "
-    "instead of 36, and more additions."
+    "instead of 36, but with more additions."
 )
 
 
@@ -56,47 +56,47 @@ class Algorithms(Pass):
     )
     windows = Reason(
         "windows",
-        "`conv2d` is computed directly, because Winograd's method, which would be faster, needs filters that move by "
-        "one pixel at a time (stride 1) over pixels without gaps between them (dilation 1), and here the {options}.",
-        meaning=_METHOD,
+        "`conv2d` is computed directly, because Winograd's method, which would be faster, requires stride 1 and "
+        "dilation 1, but here the {options}.",
+        meaning=f"{_METHOD} The stride is the step by which filters move; the dilation is the distance between the "
+        "pixels that they read.",
         change="Use stride 1 and dilation 1, if the model allows it.",
     )
     grouped = Reason(
         "windows",
-        "`conv2d` is computed directly, because Winograd's method, which would be faster, needs filters that read all "
-        "channels, and the channels of this convolution are divided into {groups} groups.",
+        "`conv2d` is computed directly, because Winograd's method, which would be faster, requires filters that read "
+        "all channels, but here the channels are divided into {groups} groups.",
         meaning=_METHOD,
         change="Use groups=1, if the model allows it.",
     )
     few_channels = Reason(
         "few_channels",
-        "`conv2d` is computed directly, because Winograd's method is faster only where the images and the result have "
-        "{least} channels or more, and here the {values} have only {count}.",
-        meaning=_METHOD + " With few channels the additions take longer than the multiplications that are saved.",
-        change="{least} channels or more, in the images and in the result.".replace("{least}", str(_CHANNELS)),
+        "`conv2d` is computed directly, because Winograd's method is faster only if the images and the result have at "
+        "least {least} channels, but here the {values} have only {count}.",
+        meaning=f"{_METHOD} With few channels, the additions take longer than the saved multiplications.",
+        change="Use 32 channels or more, in the images and in the result.",
     )
     few_tiles = Reason(
         "few_tiles",
-        "`conv2d` is computed directly, because Winograd's method is faster only from {least} tiles of 2×2 pixels on, "
-        "and the result of this convolution has only {count}.",
-        meaning=_METHOD + " All tiles share filters that were transformed before; with few tiles, reading these takes "
-        "longer than the multiplications that are saved.",
+        "`conv2d` is computed directly, because Winograd's method is faster only if the result has at least {least} "
+        "tiles of 2×2 pixels, but here it has only {count}.",
+        meaning=f"{_METHOD} All tiles use the same transformed filters. With few tiles, reading these filters takes "
+        "longer than the saved multiplications.",
         change="Use larger images, or more images at a time.",
     )
     changes_rounding = Reason(
         "changes_rounding",
-        "`conv2d` is computed directly, not by Winograd's method, which would save an estimated {saved_us}: that adds "
-        "and subtracts the pixels of a tile first, so that large pixels outside of a window take digits from its sum. "
-        'numerics="fast" allows it.',
+        "`conv2d` is computed directly, because Winograd's method first combines all pixels of a tile, so large "
+        'pixels outside a window cost digits of its sum. numerics="fast" allows it and saves an estimated {saved_us}.',
         meaning=_METHOD + " Plans of nets use it, as inference engines do.",
-        change='ex.EvalPlan(numerics="fast").',
+        change='Use ex.EvalPlan(numerics="fast").',
     )
     filters_vary = Reason(
         "filters_vary",
-        "`conv2d` is computed directly, because its filters may change from run to run: Winograd's method, which is "
-        "faster where filters stay the same, transforms them once for all runs.",
-        meaning=_METHOD + " The filters are transformed once for all runs where they are weights of a program that "
-        "gets its inputs at each run.",
+        "`conv2d` is computed directly, because its filters may change between runs: Winograd's method is faster only "
+        "if the filters are transformed once for all runs.",
+        meaning=f"{_METHOD} Filters are transformed only once if they are weights of a program that receives its "
+        "inputs at each run.",
         change="Make the images an input of the program (ex.function, or a net), so that the filters are constant.",
     )
 

@@ -36,7 +36,7 @@ from explorer.plan.graph.reasons import Facts, Reason, RuleInfo
 from explorer.plan.rewrite.matchers import member
 from explorer.record.dimension_names import shape_text
 
-_BATCH = "Batching is np.stack: f(x0), f(x1), … become the rows of one f(np.stack([x0, x1, …]))."
+_BATCH = "Batching stacks operands: f(x0), f(x1), … become the rows of f(np.stack([x0, x1, …]))."
 _UNBATCHED = 'ex.EvalPlan(without=["batch"]) computes them one by one.'
 
 _LEAF = 0, 0
@@ -71,69 +71,65 @@ class Batch(Pass):
     )
     device_calls = Reason(
         "device",
-        "{count:call} of the function `{name}` are computed one by one, not as one call on stacked operands, because "
-        "that needs the operation `{operation}`, for which the device `{device}` has no code.",
+        "{count:call} of the function `{name}` are computed one by one, not batched, because batching needs the "
+        "operation `{operation}`, for which the device `{device}` has no kernel.",
         meaning=_BATCH,
-        change="Register a function for it: @ex.kernel(operation, on=device).",
+        change="Register a kernel for it: @ex.kernel(operation, on=device).",
     )
     element_calls = Reason(
         "element_type",
-        "{count:call} of the function `{name}` are computed one by one, not as one call on stacked operands, because "
-        "the elements have a dtype that is not NumPy's own, and such elements are not stacked.",
+        "{count:call} of the function `{name}` are computed one by one, not batched, because their elements have a "
+        "custom dtype, and only elements of NumPy's dtypes are stacked.",
         meaning=_BATCH,
         change="Convert the operands to a NumPy dtype: x.astype(...).",
     )
     not_batchable_calls = Reason(
         "not_batchable",
-        "{count:call} of the function `{name}` are computed one by one, not as one call on stacked operands, because "
-        "`{name}` contains `{inner}`, which cannot be computed on stacked operands: {why}.",
+        "{count:call} of the function `{name}` are computed one by one, not batched, because `{name}` contains "
+        "`{inner}`, which cannot be computed on stacked operands: {why}.",
         meaning=_BATCH,
-        change="Take that operation out of the function, or, if it is your own operation, give it a batch() method.",
+        change="Move this operation out of the function or, if it is user-defined, give it a batch() method.",
     )
     dear_calls = Reason(
         "stacking_costs_more",
-        "{count:call} of the function `{name}` are computed one by one, not as one call on stacked operands "
-        "(np.stack), because one by one they take an estimated {separate_us}, and stacked they would take "
-        "{together_us}.",
+        "{count:call} of the function `{name}` are computed one by one, not batched, because one by one they take an "
+        "estimated {separate_us}, but batched they would take {together_us}.",
         meaning=_BATCH,
-        change="Stack the operands yourself if they already exist as one array.",
+        change="If the operands are already rows of one array, compute with this array instead of its rows.",
     )
     not_batchable_operations = Reason(
         "not_batchable",
-        "{count} `{name}` operations are computed one by one, not as one on stacked operands, because `{name}` cannot "
-        "be computed for stacked operands of these shapes.",
+        "{count} `{name}` operations are computed one by one, not batched, because `{name}` cannot be computed on "
+        "stacked operands of these shapes.",
         meaning=_BATCH,
-        change="If it is your own operation, define batch().",
+        change="If the operation is user-defined, give it a batch() method.",
     )
     dear_operations = Reason(
         "stacking_costs_more",
-        "{count} `{name}` operations are computed one by one, not as one on stacked operands (np.stack), because one "
-        "by one they take an estimated {separate_us}, and stacked they would take {together_us}.",
+        "{count} `{name}` operations are computed one by one, not batched, because one by one they take an estimated "
+        "{separate_us}, but batched they would take {together_us}.",
         meaning=_BATCH,
-        change="Stack the operands yourself if they already exist as one array.",
+        change="If the operands are already rows of one array, compute with this array instead of its rows.",
     )
     same_operands = Reason(
         "same_operands",
-        "{count:call} of the function `{name}` are not computed as one on stacked operands, because their operands are "
-        "the same values, so there is nothing to stack.",
+        "{count:call} of the function `{name}` are not batched, because their operands are the same values, so there "
+        "is nothing to stack.",
         meaning=_BATCH,
-        change='Nothing: equal calls are merged into one, unless without=["dedup"] forbids it.',
+        change='Nothing: equal calls are merged into one, unless without=["dedup"] is given.',
     )
     depth = Reason(
         "depth",
-        "{count:call} of the function `{name}` are computed one by one, not as one call on stacked operands, because "
-        "they stand at {depths} different depths of the program: a deeper one may need the result of another, so they "
-        "cannot start together.",
-        meaning=_BATCH + " The depth of a call is the number of calls that must be finished before it.",
+        "{count:call} of the function `{name}` are computed one by one, not batched, because they have {depths} "
+        "different depths: a deeper call may need the result of another, so they cannot start together.",
+        meaning=f"{_BATCH} The depth of a call is the number of calls that must finish before it.",
         change="Make the calls independent of each other. Independent calls have the same depth and are batched.",
     )
     other_body = Reason(
         "other_body",
-        "This call of the function `{name}` is computed by itself, not together with the others on stacked operands, "
-        "because only calls that do the same to operands of one shape and dtype can be stacked: `{name}` was recorded "
-        "(traced) {bodies:time}, once for each combination of shapes, dtypes and options.",
-        meaning=_BATCH + " A function is traced once for each combination of operand types and options; another "
-        "function of the same name is traced besides.",
+        "This call of the function `{name}` is not batched with the others, because only calls with the same shapes, "
+        "dtypes and options can be batched: `{name}` was recorded (traced) {bodies:time}, once for each combination.",
+        meaning=f"{_BATCH} Another function with the same name is traced separately.",
         change="Give all calls operands of the same shape and dtype.",
     )
 

@@ -26,7 +26,7 @@ from explorer.plan.memory.copied_reshapes import with_copies
 from explorer.plan.passes.update_in_place import Updates
 from explorer.plan.schedule.schedule import Kernel, OrderedKernels, Placement, Schedule, align_up
 
-_ARENA = "All results that are not handed out lie in one piece of memory, the arena, which is allocated before the run."
+_ARENA = "All results that are not requested share one block of memory, the arena, which is allocated before the run."
 
 
 @dataclass(frozen=True)
@@ -39,49 +39,48 @@ class Buffers(Pass):
 
     packed = Reason(
         "packed",
-        "{count:result is|results are} placed in one piece of memory of {arena_bytes}, instead of buffers side by "
-        "side ({beside_bytes}), because two results may overlap where one is read for the last time before the other "
-        "is written. No less than {live_bytes} would do, because so much is live at one moment.",
-        meaning=f"{_ARENA} Two results may overlap where one is no longer needed when the other is written.",
+        "{count:result is|results are} packed into {arena_bytes}, instead of buffers side by side ({beside_bytes}), "
+        "because two results can overlap if they are not needed at the same time. The minimum is {live_bytes}.",
+        meaning=f"{_ARENA} The minimum is the most memory that is needed (live) at one moment.",
     )
     packed_with_scratch = Reason(
         "packed",
-        "{count:result|results} and working memory of kernels are placed in one piece of memory of {arena_bytes}, "
-        "instead of buffers side by side ({beside_bytes}), because two of them may overlap where one is read for the "
-        "last time before the other is written. No less than {live_bytes} would do, because so much is live at one "
-        "moment.",
-        meaning=f"{_ARENA} A kernel is one operation, or several fused ones; it uses working memory while it runs.",
+        "{count:result|results} and working memory of kernels are packed into {arena_bytes}, instead of buffers side "
+        "by side ({beside_bytes}), because two of them can overlap if they are not needed at the same time. The "
+        "minimum is {live_bytes}.",
+        meaning=f"{_ARENA} A kernel is one operation, or several fused ones; it uses working memory while it runs. "
+        "The minimum is the most memory that is needed (live) at one moment.",
     )
     reused = Reason(
         "reused",
-        "Buffer {buffer} ({size_bytes}) holds {count:result} in turn, instead of one place for each, because each is "
-        "read for the last time before the next is written.",
-        meaning=f"{_ARENA} A buffer is a place in it.",
-        change="Run more kernels at a time (lanes=…). Results are then kept longer, and fewer buffers are reused.",
+        "Buffer {buffer} ({size_bytes}) holds {count:result} in turn, because each is read for the last time before "
+        "the next is written.",
+        meaning=f"{_ARENA} A buffer is a part of the arena.",
+        change="Run more kernels at a time (lanes=…): results are then kept longer, and fewer buffers are reused.",
     )
     in_place = Reason(
         "in_place",
         "{count:result is|results are} written over an operand, instead of into new memory, because nothing reads "
-        "that operand afterwards: {written} over {operands}. {saved_bytes} of memory are saved.",
-        meaning="As NumPy's out= does it: np.add(x, y, out=x).",
-        change="Read or request the operand later; such an operand is not written over.",
+        "this operand afterwards: {written} over {operands}. This saves {saved_bytes}.",
+        meaning="NumPy's out= does the same: np.add(x, y, out=x).",
+        change="Read or request the operand later: it is then not overwritten.",
     )
     copied = Reason(
         "copied",
-        "The {size_bytes} of `{operand}` are copied, because they lie in memory in another order than the one in which "
-        "reshape reads them, so that no strides show them in the new shape.",
-        meaning="As in NumPy: np.arange(6).reshape(2, 3).T.reshape(6) copies, because no one stride leads from "
-        "each element to the next. Without the transpose it is a view, which copies nothing.",
+        "The {size_bytes} of `{operand}` are copied, because they are stored in another order than reshape reads "
+        "them, so no strides can describe the new shape.",
+        meaning="NumPy does the same: np.arange(6).reshape(2, 3).T.reshape(6) copies, because no single stride leads "
+        "from each element to the next. Without the transpose it is a view, which copies nothing.",
         change="Reshape before moving axes or slicing, if the program allows it.",
     )
     block_memory = Reason(
         "block_memory",
         "The most memory, {live_bytes}, is live while the fused operations that end with `{result}` run, because "
-        "their blocks take {working_bytes} in addition to the results that are live then. Run one after another, the "
-        "same operations would have at most {apart_bytes} live, these results included.",
-        meaning="Fused operations run as one loop over small blocks of arrays, and keep a block of each intermediate "
-        "result for every thread. For small arrays these blocks may take more memory than the arrays themselves.",
-        change='ex.EvalPlan(without=["fuse"]) runs the operations one after another, which takes longer.',
+        "their blocks take {working_bytes}. As separate operations, they would have at most {apart_bytes} live.",
+        meaning="Live memory is memory that is still needed. Fused operations run as one loop over small blocks of "
+        "arrays, and keep a block of each intermediate result for every thread. For small arrays, these blocks may "
+        "take more memory than the arrays themselves.",
+        change='ex.EvalPlan(without=["fuse"]) runs the operations separately, which takes longer.',
     )
 
     name = "buffers"

@@ -23,12 +23,11 @@ class Constants(Pass):
     name = "constants"
     prepared_once = Reason(
         "prepared_once",
-        "{count:operation is|operations are} computed once, before the first run, not in every run, because they "
-        "read nothing but values that the program holds (weights); {kept_bytes} of results are kept in memory for "
-        "that.",
-        meaning="Weights are tensors that the program holds; an input is a value that each run passes. A result that "
-        "depends on no input is the same in every run.",
-        change='ex.EvalPlan(without=["constants"]) computes them in every run, and keeps nothing.',
+        "{count:operation is|operations are} computed once, before the first run, not in every run, because only "
+        "weights and other constants are read. This keeps {kept_bytes} of results in memory.",
+        meaning="Weights are tensors that the program holds; inputs are passed at each run. A result that depends on "
+        "no input is the same in every run.",
+        change='ex.EvalPlan(without=["constants"]) computes them in every run and keeps nothing.',
     )
 
     def has_work(self, graph: PlanGraph) -> bool:

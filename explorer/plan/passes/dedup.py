@@ -34,36 +34,36 @@ class Dedup(Pass):
         "merged",
         "`{first}` is computed once, and its result used {count} times, because the program contains {count} equal "
         "expressions; {saved_flops} of arithmetic and {saved_bytes} of memory are saved.",
-        meaning="Two expressions are equal where they apply the same operation, with the same options, to the same "
+        meaning="Two expressions are equal if they apply the same operation, with the same options, to the same "
         "values.",
-        change='ex.EvalPlan(without=["dedup"]) computes each one.',
+        change='ex.EvalPlan(without=["dedup"]) computes each of them.',
     )
     commuted = Reason(
         "commuted",
         "`{first}` is computed once, and its result used {count} times, because the program contains {count} equal "
-        "expressions: {turned:of them has|of them have} the operands in the other order, which makes no difference to "
-        "`{operation}`. {saved_flops} of arithmetic and {saved_bytes} of memory are saved.",
+        "expressions ({turned:has|have} the operands in the other order, which `{operation}` allows). This saves "
+        "{saved_flops} and {saved_bytes} of memory.",
         meaning="a + b and b + a have the same bits.",
-        change='ex.EvalPlan(without=["dedup"]) computes each one.',
+        change='ex.EvalPlan(without=["dedup"]) computes each of them.',
     )
     constants = Reason(
         "constants",
-        "{count:copy of a constant is|copies of constants are} left out, because equal constants need to be stored "
-        "only once ({kept} in all), and every operation that reads one can read the same.",
-        meaning="Numbers written in the program, with the same dtype and shape, are the same value.",
+        "{count:copy of a constant is|copies of constants are} removed, because equal constants need to be stored "
+        "only once ({kept} in all), and every operation that reads one can read the same copy.",
+        meaning="Numbers written in the program are equal constants if they have the same value, dtype and shape.",
     )
     order_of_zeros = Reason(
         "order_of_zeros",
         "`{node}` is computed, although `{other}` has the same operands in the other order, because the results may "
-        "differ: of 0.0 and −0.0, `{operation}` gives the operand that is written first.",
+        "differ: of 0.0 and −0.0, `{operation}` returns its first operand.",
         meaning="0.0 and −0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
         change="Write the operands in the same order both times.",
     )
     augmented = Reason(
         "augmented",
-        "Value and gradient are computed together in {count:call} of `{name}`, because the gradient needs intermediate "
-        "results of the same call, and computing these gives the value, too.",
-        meaning="To differentiate a function, some of its intermediate results are needed again.",
+        "Value and gradient are computed together in {count:call} of `{name}`, because the gradient needs "
+        "intermediate results of the call, and computing these also gives the value.",
+        meaning="The gradient of a function needs some of the function's intermediate results.",
     )
 
     def run(self, graph: PlanGraph) -> None:

@@ -30,7 +30,7 @@ from explorer.plan.graph.reasons import Facts, Reason
 from explorer.plan.schedule.task_assignment import Network
 
 _MAP = "ex.map(f, x) is np.stack([f(x[0]), f(x[1]), …])."
-_LOOP = 'ex.EvalPlan(without=["batch"]) computes them one after the other, in the memory that one of them needs.'
+_LOOP = 'ex.EvalPlan(without=["batch"]) computes them one after another, with the memory of one call.'
 
 
 class InlinedCalls(dict[int, tuple[Body, list[Expr]]]):
@@ -55,71 +55,70 @@ class Inline(Pass):
     name = "inline"
     inlined = Reason(
         "inlined",
-        "`{name}` is called in {count:place}; each call is replaced by the operations of its body, so that these can "
-        "be simplified, merged and fused together with the operations around the call.",
-        meaning="As if the function's lines had been written where it is called. Equal operations are merged into one; "
-        "fused operations run as one loop over blocks of their arrays.",
-        change="ex.EvalPlan(inline=ex.passes.Inline(limit=…)) sets how many operations there may be in all.",
+        "`{name}` is called in {count:place}. Each call is replaced by the operations of its body, so that these can "
+        "be simplified, merged and fused with the operations around the call.",
+        meaning="The plan is the same as if the function's lines had been written at each call. Equal operations are "
+        "merged into one; fused operations run as one loop over blocks of their arrays.",
+        change="ex.EvalPlan(inline=ex.passes.Inline(limit=…)) limits the number of operations after inlining.",
     )
     too_large = Reason(
         "too_large",
-        "The call of `{name}` is not replaced by the operations of its body, because the program would then have more "
-        "than {limit:operation}, which is the limit that is set. So the call runs as one step, and nothing in it is "
-        "merged or fused with the operations around the call.",
+        "The call of `{name}` is not replaced by the operations of its body, because the program would then exceed "
+        "the limit of {limit:operation}. So the call is one step, which is not fused with the operations around it.",
         meaning="A program that calls large functions many times would become too large to plan in reasonable time. "
         "Fused operations run as one loop over blocks of their arrays.",
         change="Raise the limit: ex.EvalPlan(inline=ex.passes.Inline(limit=…)).",
     )
     batched = Reason(
         "batched",
-        "{count:call} of `{name}` are computed at once, on stacked operands, because that takes an estimated "
-        "{together_us}, and one call after another takes {separate_us}.",
+        "{count:call} of `{name}` are computed at once, on stacked operands, because this takes an estimated "
+        "{together_us}, but one call after another would take {separate_us}.",
         meaning=_MAP,
         change=_LOOP,
         numerics="reordering",
     )
     dear = Reason(
         "stacking_costs_more",
-        "{count:call} of `{name}` run one after the other, not at once on stacked operands, because at once they "
-        "would take an estimated {together_us}, and one after the other they take {separate_us}.",
+        "{count:call} of `{name}` run one after another, not at once on stacked operands, because at once they would "
+        "take an estimated {together_us}, but one after another they take {separate_us}.",
         meaning=_MAP,
     )
     divided = Reason(
         "divided",
-        "{count:call} of `{name}` are computed in {parts:part}, each at once on stacked operands by its own worker, "
-        "because that takes an estimated {divided_us} with the messages, and all of them in this process take "
-        "{together_us}.",
-        meaning=f"{_MAP} Workers are other processes: operands and results of a part are sent to one and back.",
-        change='executor="simple" computes all of them in this process.',
+        "{count:call} of `{name}` are computed in {parts:part}, each by its own worker, because this takes an "
+        "estimated {divided_us} including messages, but in this process all calls would take {together_us}.",
+        meaning=f"{_MAP} Workers are other processes: the operands of a part are sent to a worker, which sends its "
+        "results back.",
+        change='executor="simple" computes all calls in this process.',
     )
     undivided = Reason(
         "messages_cost_more",
-        "{count:call} of `{name}` are not divided over {workers:worker}, because that would take an estimated "
-        "{divided_us} with the messages, and all of them in this process take {together_us}.",
-        meaning=f"{_MAP} Workers are other processes: operands and results of a part are sent to one and back.",
-        change="Use more members, or a function that computes more for each byte of its operands.",
+        "{count:call} of `{name}` are not divided among {workers:worker}, because this would take an estimated "
+        "{divided_us} including messages, but in this process all calls take {together_us}.",
+        meaning=f"{_MAP} Workers are other processes: the operands of a part are sent to a worker, which sends its "
+        "results back.",
+        change="Map over more elements, or use a function that computes more for each byte of its operands.",
     )
     not_batchable = Reason(
         "not_batchable",
-        "{count:call} of `{name}` run one after the other, not at once on stacked operands, because `{name}` contains "
+        "{count:call} of `{name}` run one after another, not at once on stacked operands, because `{name}` contains "
         "`{inner}`, which cannot be computed on stacked operands: {why}.",
         meaning=_MAP,
-        change="Take that operation out of the function, or, if it is your own operation, give it a batch() method.",
+        change="Move this operation out of the function or, if it is user-defined, give it a batch() method.",
     )
     not_asked = Reason(
         "left_out",
-        "{count:call} of `{name}` run one after the other, not at once on stacked operands, because the plan was built "
+        "{count:call} of `{name}` run one after another, not at once on stacked operands, because the plan was built "
         "without batching.",
         meaning=_MAP,
-        change="Plan it with ex.EvalPlan(), which batches calls.",
+        change="Use ex.EvalPlan(), which batches calls by default.",
     )
     kept_whole = Reason(
         "kept_whole",
-        "The call of `{name}` is not replaced by the operations of its body, because a worker is to run the whole "
-        "call, with one message before it and one after it. So nothing in it is merged or fused with the operations "
-        "around the call.",
-        meaning="Workers are other processes: values between two of them are sent, those inside a call are not. Fused "
-        "operations run as one loop over blocks of their arrays.",
+        "The call of `{name}` is not replaced by the operations of its body, because a worker runs the whole call. So "
+        "the call is one step, which is not fused with the operations around it.",
+        meaning="Workers are other processes: values between two workers are sent as messages, but values inside a "
+        "call are not. Fused operations run as one loop over blocks of their arrays.",
         change="Without ex.parallelize the step is one program, in which the call is inlined.",
     )
     required = True

@@ -36,27 +36,25 @@ class JoinProducts(Pass):
     name, numerics = "join", "reordering"
     joined = Reason(
         "joined",
-        "The {count:product} of `{left}` with {count} different weights are computed as one product, with these "
-        "weights side by side, because starting a product takes about as long as a small one itself: an estimated "
-        "{saved_us} are saved. Each of the {count} results is some columns of the one.",
-        meaning=_METHOD + " The weights are joined once, before the first run. The last digits may differ.",
+        "{count:product} of `{left}` with different weights are computed as one product with concatenated weights, "
+        "because starting a small product takes about as long as computing it. This saves an estimated {saved_us}.",
+        meaning=f"{_METHOD} The weights are concatenated once, before the first run. The last digits may differ.",
         change='ex.EvalPlan(without=["join"]) computes them one by one.',
     )
     large = Reason(
         "large",
-        "The {count:product} of `{left}` with {count} different weights are computed one by one, not as one product "
-        "with these weights side by side, because the largest of them takes an estimated {work_us}, and starting it "
-        "only {start_us}: nothing to speak of would be saved, and the weights would be kept a second time.",
-        meaning=_METHOD,
-        change="In the program, x @ np.hstack([A, B]) joins them.",
+        "{count:product} of `{left}` with different weights are computed one by one, not as one product with "
+        "concatenated weights, because little would be saved: the largest takes an estimated {work_us}, but its start "
+        "only {start_us}.",
+        meaning=f"{_METHOD} The concatenated weights would have to be stored in addition to the weights.",
+        change="Write x @ np.hstack([A, B]) in the program.",
     )
     read_alone = Reason(
         "read_alone",
-        "The {count:product} of `{left}` with {count} different weights are computed one by one, not as one product "
-        "with these weights side by side, because `{reader}` reads only one of them, and can run in the loop that "
-        "computes it.",
-        meaning=_METHOD + " An elementwise operation is fused with a product that it alone reads.",
-        change="In the program, x @ np.hstack([A, B]) joins them.",
+        "{count:product} of `{left}` with different weights are computed one by one, not as one product with "
+        "concatenated weights, because `{reader}` reads only one of them, and can be fused with it.",
+        meaning=f"{_METHOD} An elementwise operation is fused with a product if it is the only reader of the product.",
+        change="Write x @ np.hstack([A, B]) in the program.",
     )
 
     def has_work(self, graph: PlanGraph) -> bool:

@@ -28,9 +28,8 @@ class MemoryFormat(Pass):
     rule = RuleInfo("ChannelsLast", "Images are stored pixel by pixel if that makes convolutions and poolings faster.")
     pixel_by_pixel = Reason(
         "channels_last",
-        "{count:result is|results are} stored pixel by pixel, all channels of a pixel side by side, instead of "
-        "channel by channel, because a convolution or pooling then reads its window in a few long stretches of memory "
-        "instead of many short ones.",
+        "{count:result is|results are} stored pixel by pixel, with all channels of a pixel side by side, because a "
+        "convolution or pooling then reads a few long ranges of memory instead of many short ones.",
         meaning="An array of shape (N, C, H, W) keeps its shape; only its strides differ, as after "
         "np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2).",
         change='ex.EvalPlan(without=["memory_format"]) stores all arrays in the order of their shape.',
@@ -38,10 +37,10 @@ class MemoryFormat(Pass):
     )
     asked_for = Reason(
         "asked_for",
-        "`{operand}` is stored in the order of its shape (channel by channel), because it was asked for as a result; "
-        "pixel by pixel it would be computed faster.",
-        meaning="Results that are handed out are C-contiguous NumPy arrays. Others are stored as the operations that "
-        "make and read them run fastest.",
+        "`{operand}` is stored channel by channel, in the order of its shape, because it is a requested result; pixel "
+        "by pixel it would be computed faster.",
+        meaning="Requested results are C-contiguous NumPy arrays. Other results are stored in the order in which "
+        "operations write and read them fastest.",
         change="Do not request this value if only results computed from it are needed.",
     )
 

@@ -119,19 +119,18 @@ class Order(Pass):
     rule = RuleInfo("Lanes", "Independent kernels run concurrently, on as many threads as there are lanes.")
     together = Reason(
         "together",
-        "The {count} kernels run on {lanes} threads, because they form {chains:chain}, and two chains of which neither "
-        "reads a result of the other can run at the same time. That takes an estimated {together_us}; one kernel after "
-        "another would take {alone_us}.",
-        meaning="A kernel is one operation, or several fused ones. In a chain each kernel needs the result of the one "
-        "before. Kernels that run at one time run on several threads.",
+        "The {count} kernels run on {lanes} threads, because they form {chains:chain}, and independent chains can run "
+        "at the same time. This takes an estimated {together_us}; one kernel after another would take {alone_us}.",
+        meaning="A kernel is one operation, or several fused ones. In a chain, each kernel needs the result of the "
+        "previous one. Chains are independent if neither reads a result of the other.",
         change="lanes=1 runs one kernel at a time.",
     )
     nothing_independent = Reason(
         "nothing_independent",
-        "One kernel runs at a time, although {lanes} may run at once, because each of the {count} kernels but the "
-        "first needs the result of the one before.",
+        "One kernel runs at a time, although {lanes} could run at once, because each of the {count} kernels except "
+        "the first needs the result of the previous one.",
         meaning="A kernel is one operation, or several fused ones. Only kernels that do not need each other's results "
-        "can run at one time.",
+        "can run at the same time.",
     )
     kind = "order"
     required = True

@@ -22,16 +22,16 @@ class Prune(Pass):
     name = "prune"
     replaced = Reason(
         "unneeded",
-        "{count:operation or value is|operations and values are} left out, because nothing reads the result any more: "
-        "other decisions have replaced the operations that read it ({readers}).",
-        meaning="Another decision put something simpler in the place of an operation, and nothing else needs what it "
-        "read.",
+        "{count:operation or value is|operations and values are} removed, because nothing reads the result any more: "
+        "other decisions replaced the operations that read it ({readers}).",
+        meaning="Another decision replaced an operation by something simpler, and nothing else needs the operands of "
+        "this operation.",
     )
     unread = Reason(
         "unneeded",
-        "{count:operation or value is|operations and values are} left out, because no result that was asked for "
-        "depends on the outcome.",
-        meaning="Only what the results need is computed.",
+        "{count:operation or value is removed, because no requested result depends on it|operations and values are "
+        "removed, because no requested result depends on them}.",
+        meaning="Only what the requested results need is computed.",
         change="Register or return the values that must be computed.",
     )
 

@@ -52,19 +52,19 @@ class Recall(Pass):
     name = "recall"
     recalled = Reason(
         "recalled",
-        "{count:value is|values are} not computed again but taken from an earlier evaluation, because the program "
-        "still holds the expressions that were evaluated then; {saved_flops} of arithmetic are saved.",
-        meaning="As long as the program holds an evaluated expression, its value is kept.",
-        change="Drop the expressions (del y) to have their values computed again.",
+        "{count:value is|values are} taken from an earlier evaluation instead of being computed again, because the "
+        "program still holds the expressions that were evaluated. This saves {saved_flops}.",
+        meaning="The value of an evaluated expression is kept as long as the program holds the expression.",
+        change="Delete the expressions (del y) to have their values computed again.",
     )
     recalled_equal = Reason(
         "recalled",
-        "{count:value is|values are} not computed again but taken from an earlier evaluation, because the program "
-        "still holds the expressions that were evaluated then. For {equal} of them, that was not this expression but "
-        "an equal one. {saved_flops} of arithmetic are saved.",
-        meaning="As long as the program holds an evaluated expression, its value is kept. Two expressions are equal "
-        "where they apply the same operations to the same values.",
-        change="Drop the expressions (del y) to have their values computed again.",
+        "{count:value is|values are} taken from an earlier evaluation instead of being computed again, because the "
+        "program still holds the expressions that were evaluated; {equal} of them are not the same expressions but "
+        "equal ones. This saves {saved_flops}.",
+        meaning="The value of an evaluated expression is kept as long as the program holds the expression. Two "
+        "expressions are equal if they apply the same operations to the same values.",
+        change="Delete the expressions (del y) to have their values computed again.",
     )
 
     def run(self, graph: PlanGraph) -> None:

@@ -40,12 +40,11 @@ class ShapeValues(Pass):
     name = "shape values"
     computed_first = Reason(
         "computed_first",
-        "{count:operation was|operations were} computed before this plan was built, because their value decides the "
-        "shape of a result: `{value}` of `{operator}` is {text}. Inputs that give this value again use this plan; for "
-        "any other value a new plan is built.",
-        meaning="Memory, order and fusion follow from shapes. Where a shape depends on the values of inputs, what "
-        "decides it is computed first, and a plan is built and kept for each outcome.",
-        change="Export the model with fixed sizes; or give inputs that decide the same shapes, whose plan is kept.",
+        "{count:operation was|operations were} computed before planning, because the shape of a result depends on a "
+        "value: `{value}` of `{operator}` is {text}. For another value, another plan is built.",
+        meaning="Memory, order and fusion depend on shapes. If a shape depends on input values, the values that "
+        "determine it are computed first. One plan is built and cached for each combination of these values.",
+        change="Export the model with fixed sizes, or pass inputs that give the same value, whose plan is cached.",
     )
 
     def has_work(self, graph: PlanGraph) -> bool:

@@ -54,39 +54,41 @@ class Simplify(Pass):
         "unreached",
         "This gradient is zero, so nothing is computed for it, because the loss does not depend on the value with "
         "respect to which it is differentiated.",
-        meaning="Such a zero (ZeroTensor) is only described; it takes neither time nor memory.",
+        meaning="Such a zero is a ZeroTensor: it stores no elements and takes no time to compute.",
         change="Check whether the loss should use this value.",
     )
     no_kernel = Reason(
         "no_kernel",
-        "`{node}` is computed as written, not rewritten with `{operation}`, because there is code for `{node}` on the "
-        "device `{device}`, and none for `{operation}`.",
-        meaning="An operation runs on a device only where somebody has written code (a kernel) for that device.",
+        "`{node}` is computed as written, not rewritten with `{operation}`, because the device `{device}` has a "
+        "kernel for `{node}`, but none for `{operation}`.",
+        meaning="A kernel is the code that computes an operation on a device. An operation runs only on devices that "
+        "have a kernel for it.",
         change="Register a kernel for the operation and the device: ex.kernel(...).",
     )
     hidden_type = Reason(
         "hidden_type",
-        "`{reader}` is computed as written, although it is simpler with some operands, such as zeros: `{x}` was made "
-        "by ex.make_dynamic, which hides whether it is an array, zeros, or a one-hot vector.",
-        meaning="x + y is x where y is zeros, and y @ x is a row of x where y is one-hot (a single 1, like a row of "
-        "np.eye). Rules read that off the class of the data.",
-        change="ex.try_cast(x, …) gives the data with its class.",
+        "`{reader}` is computed as written, although it might be simplified: `{x}` was created by ex.make_dynamic, "
+        "which hides whether it is an array, zeros, or a one-hot vector.",
+        meaning="If y is zeros, x + y is x. If y is one-hot (a single 1, like a row of np.eye), y @ x is a row of x. "
+        "Rules recognise such data by its class, which dynamic data hides.",
+        change="Use ex.try_cast(x, …), which returns the data with its class.",
     )
 
     differentiated = Reason(
         "differentiated",
-        "The gradient is that of the stable form which the rule {rule} gives `{written}`, because the gradient of "
-        "`{written}` as it was written may overflow, or divide by a number that is rounded to 0.",
-        meaning="ex.grad differentiates the program in stable form: the gradient of log(softmax(x)) divides by "
-        "softmax(x), that of log_softmax(x) does not.",
-        change="ex.stop_gradient of the inner value, or ex.grad with respect to it, keeps the form that was written.",
+        "The gradient of `{written}` is computed from the stable form that the rule {rule} gives it, because the "
+        "gradient of the written form may overflow, or divide by a number that is rounded to 0.",
+        meaning="ex.grad rewrites the program in stable form before it differentiates. For example, the gradient of "
+        "log(softmax(x)) divides by softmax(x), but the gradient of log_softmax(x) does not.",
+        change="Apply ex.stop_gradient to the inner value, or differentiate with respect to it: the written form is "
+        "then kept.",
     )
     changes_rounding = Reason(
         "changes_rounding",
-        "`{node}` is computed as written: the rule {rule} changes rounding, because {effect}. It would save an "
+        "`{node}` is computed as written, because the rule {rule} would change rounding: {effect}. It would save an "
         'estimated {saved_us}; numerics="fast" allows it.',
-        meaning="(1e8 + 0.3) − 1e8 is 0.3 in exact arithmetic and 0.2999999970197678 in float64, and 0 in float32: the "
-        "order of operations decides which digits are lost. A plan keeps the order that was written.",
+        meaning="In exact arithmetic, (1e8 + 0.3) − 1e8 is 0.3; in float64 it is 0.2999999970197678, and in float32 "
+        "it is 0. The order of operations decides which digits are lost, so a plan keeps the order that was written.",
         change='Use ex.EvalPlan(numerics="fast") if the last digits, overflow and underflow do not matter.',
     )
 

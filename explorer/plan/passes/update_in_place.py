@@ -20,10 +20,8 @@ from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason
 
-_BESIDE = (
-    "`{result}`, the new value of `{parameter}`, is written to other memory, and copied when the step has run, because "
-)
-_SAFE = "A step that fails or is interrupted leaves all parameters as they were, so updates run last and cannot fail."
+_BESIDE = "`{result}`, the new value of `{parameter}`, is written to other memory and copied after the step, because "
+_SAFE = "A step that fails or is interrupted leaves all parameters unchanged, so updates run last and must not fail."
 
 
 class _Kernel(NamedTuple):
@@ -61,59 +59,60 @@ class UpdateInPlace(Pass):
     name = "update"
     in_place = Reason(
         "in_place",
-        "{count:parameter is|parameters are} updated in place, instead of writing new values to other memory and "
-        "copying them, because everything else that reads the old values runs before, and the updates themselves "
-        "cannot fail; {saved_bytes} less memory is needed.",
-        meaning=f"A kernel is one operation, or several fused ones. {_SAFE} Elementwise ones write over an operand, as "
-        "`p -= step` does in NumPy.",
+        "{count:parameter is|parameters are} updated in place, without other memory for new values, because all other "
+        "reads of the old values come first, and the updates themselves cannot fail. This saves {saved_bytes}.",
+        meaning="A kernel is one operation, or several fused ones. A step that fails or is interrupted leaves all "
+        "parameters unchanged, so updates run last and must not fail. Elementwise updates overwrite an operand, as `p "
+        "-= step` does in NumPy.",
         change="Read the old value later, or use an operation that may fail: such an update is not done in place.",
     )
     read_later = Reason(
         "read_later",
-        f"{_BESIDE}`{{reader}}` still reads the old value after that: `{{reader}}` needs `{{needed}}`, which is "
-        "computed later.",
-        meaning="A new value can be written over the old value only after the last read of the old value.",
+        f"{_BESIDE}`{{reader}}`, which reads the old value, runs later: it also needs `{{needed}}`.",
+        meaning="A new value can overwrite the old value only after the last read of the old value.",
         change="Compute from the new value, or from a value that was computed before the update.",
     )
     needed = Reason(
         "needed",
-        f"{_BESIDE}`{{reader}}` is computed from `{{result}}` and is no update in place: where `{{reader}}` fails, the "
-        "parameter would have been changed already.",
+        f"{_BESIDE}`{{reader}}` reads `{{result}}` and is not an update in place: if `{{reader}}` failed, the "
+        "parameter would already have been changed.",
         meaning=_SAFE,
-        change="Nothing but other updates may be computed from new values.",
+        change="Compute nothing but other updates from new values.",
     )
     not_elementwise = Reason(
         "not_elementwise",
         f"{_BESIDE}the kernel of `{{result}}` computes `{{operation}}`, which writes to the memory of the result "
         "before all old values have been read.",
         meaning="A kernel is one operation, or several fused ones. A matrix product is written into the memory of the "
-        "result; elementwise operations then finish it there.",
-        change="An optimizer with state, such as Adam, reads the gradient twice, so that the product stays apart.",
+        "result, where elementwise operations then complete it.",
+        change="Use an optimizer with state, such as Adam: it reads the gradient twice, so the product becomes a "
+        "separate kernel.",
     )
     may_fail = Reason(
         "may_fail",
-        f"{_BESIDE}`{{operation}}` is an operation of your own, or has a kernel of your own on this device, which may "
-        "raise an error after writing some elements.",
+        f"{_BESIDE}`{{operation}}` or its kernel on this device is user-defined and may raise an error after writing "
+        "some elements.",
         meaning=f"A kernel is one operation, or several fused ones. {_SAFE}",
         change="Write the update with Explorer's operations.",
     )
     shown = Reason(
         "shown",
-        f"{_BESIDE}the kernel of `{{result}}` reads elements of `{{parameter}}` in another order, by `{{reader}}`.",
-        meaning="A kernel is one operation, or several fused ones. An element can be written over only after its last "
+        f"{_BESIDE}the kernel of `{{result}}` reads elements of `{{parameter}}` in another order, through "
+        "`{reader}`.",
+        meaning="A kernel is one operation, or several fused ones. An element can be overwritten only after its last "
         "read.",
-        change="Read the parameter itself, with no transpose, reshape or slice.",
+        change="Read the parameter itself, without transpose, reshape or slice.",
     )
     asked_for = Reason(
         "asked_for",
-        f"{_BESIDE}`{{result}}` is the new value of another parameter, or a result that was asked for, too.",
-        meaning="A value is stored only once.",
+        f"{_BESIDE}`{{result}}` is also the new value of another parameter, or a requested result.",
+        meaning="A value is stored in only one place.",
     )
     not_computed = Reason(
         "not_computed",
-        f"{_BESIDE}the step does not compute `{{result}}` on the device and in the type of `{{parameter}}`: it is "
+        f"{_BESIDE}the step does not compute `{{result}}` on the device and with the type of `{{parameter}}`: it is "
         "{type}.",
-        meaning="A constant, or another parameter, has its own memory.",
+        meaning="A constant or another parameter has its own memory.",
     )
     pairs: tuple[tuple[Expr, Expr], ...] = ()
 

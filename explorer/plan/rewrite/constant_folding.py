@@ -68,33 +68,33 @@ class Folding:
     )
     folded = Reason(
         "folded",
-        "`{operation}` is computed while the plan is built, not in each run, because it reads only constants written "
-        "in the program. Its value is {value}. Each run saves {count:operation}, with {saved_flops} of arithmetic and "
-        "{saved_bytes} of memory.",
-        meaning="Constants are numbers that the program writes down, zeros, and one-hot vectors. Tensors are data: no "
-        "plan depends on their values.",
+        "`{operation}` is computed while the plan is built, not in each run, because it reads only constants. Its "
+        "value is {value}. Each run saves {count:operation}, {saved_flops} and {saved_bytes} of memory.",
+        meaning="Constants are numbers that are written in the program, zeros, and one-hot vectors. Tensors are data: "
+        "no plan depends on their values.",
         change="Use a tensor, ex.tensor(…), for a value that will change.",
     )
     impure = Reason(
         "impure",
-        "`{operation}` is computed in each run, not once while the plan is built, although it reads only constants, "
-        "because it may give another value each time, or do something besides, such as printing.",
-        meaning="Random numbers and operations that print or count are such operations.",
+        "`{operation}` is computed in each run, although it reads only constants, because it may return another value "
+        "each time or have a side effect, such as printing.",
+        meaning="Examples of impure operations are random numbers, and operations that print or count.",
         change="Declare the operation pure if it always returns the same value.",
     )
     fails = Reason(
         "fails",
-        "`{operation}` is computed in the run, not while the plan is built, although it reads only constants, because "
-        "computing it fails: “{error}”. The run will fail there with the same error.",
-        meaning="If the run reaches this operation, it fails there with the same error.",
+        "`{operation}` is computed in the run, although it reads only constants, because computing it while the plan "
+        "is built fails: “{error}”. The run will fail with the same error.",
+        meaning="Operations that read only constants are usually computed while the plan is built. If one fails, its "
+        "error is raised only by a run that reaches the operation.",
         change="Correct the constants.",
     )
     large = Reason(
         "large",
-        "`{operation}` is computed in each run, not once while the plan is built, although it reads only constants, "
-        "because it reads {read:element} and gives {size}: a plan computes only small constants, and stores no more "
-        "than {listed} elements of one.",
-        meaning="A constant in a plan is written down element by element, which is good for small ones only.",
+        "`{operation}` is computed in each run, although it reads only constants, because it reads {read:element} and "
+        "gives {size}: only small constants, of at most {listed} different elements, are computed while the plan is "
+        "built.",
+        meaning="A plan contains the elements of its constants as a list, so constants must be small.",
     )
 
     def __init__(self) -> None:

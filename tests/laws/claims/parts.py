@@ -193,5 +193,5 @@ def parts_with_gaps(at: At, node: Expr) -> Facts:
     else:
         (axis,) = empty
         filled = times.max(axis=tuple({*range(times.ndim)} - {axis}))
-        fault = "leave places between" if filled[-1] else "leave places behind the last one"
+        fault = "leave gaps" if filled[-1] else "leave a gap after the last one"
     return {**facts, "condition": fault}

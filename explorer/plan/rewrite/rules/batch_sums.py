@@ -43,28 +43,28 @@ class SumOfMembers(Rule):
 
     in_order = Reason(
         "sum_of_members",
-        "Adding the {members} rows of `{whole}` one by one is computed as the last row of one cumulative sum, because "
-        "that adds the same rows in the same order, in one operation.",
-        meaning="x[0] + x[1] + x[2] is np.cumsum(x, axis=0)[-1] to the last bit where x has three rows.",
+        "The {members} rows of `{whole}` are added by one cumulative sum, not one by one, because its last row adds "
+        "the same rows in the same order, in one operation.",
+        meaning="If x has three rows, x[0] + x[1] + x[2] is np.cumsum(x, axis=0)[-1], to the last bit.",
         numerics="exact",
     )
     one_value = Reason(
         "sum_of_members",
-        "Adding the {members} rows of `{whole}` one by one is computed as one sum over its first axis, because that "
-        "adds the same terms in one operation.",
-        meaning="x[0] + x[1] + x[2] is x.sum(axis=0) where x has three rows.",
+        "The {members} rows of `{whole}` are added by one sum over its first axis, not one by one, because this adds "
+        "the same terms in one operation.",
+        meaning="If x has three rows, x[0] + x[1] + x[2] is x.sum(axis=0).",
     )
     several_values = Reason(
         "sum_of_members",
-        "Adding {members} rows of {wholes:array} one by one is computed as one sum over the first axis of each array, "
-        "because that adds the same terms in fewer operations.",
-        meaning="x[0] + x[1] + y[0] + y[1] is x.sum(axis=0) + y.sum(axis=0) where x and y have two rows.",
+        "{members} rows of {wholes:array} are added by one sum over the first axis of each array, not one by one, "
+        "because this adds the same terms in fewer operations.",
+        meaning="If x and y have two rows, x[0] + x[1] + y[0] + y[1] is x.sum(axis=0) + y.sum(axis=0).",
     )
     another_order = Reason(
         "sum_of_members",
-        "Adding {members} rows of {wholes:array} and other terms one by one is computed as one sum over the first axis "
-        "of each array, and the sum of these, because that adds the same terms in fewer operations.",
-        meaning="x[0] + a + x[1] is x.sum(axis=0) + a in exact arithmetic. In floating point each addition rounds, and "
+        "{members} rows of {wholes:array} and other terms are added by one sum over the first axis of each array, not "
+        "one by one, because this adds the same terms in fewer operations.",
+        meaning="x[0] + a + x[1] is x.sum(axis=0) + a in exact arithmetic. In floating point, each addition rounds: "
         "(1e8 + 0.3) − 1e8 is not 0.3.",
         numerics="reassociating",
     )
@@ -72,23 +72,22 @@ class SumOfMembers(Rule):
         "not_all_members",
         "The rows of `{whole}` are added one by one, not by one sum over its first axis, because only {found} of its "
         "{members} rows are added.",
-        meaning="x[0] + x[1] + x[2] is x.sum(axis=0) only where x has three rows.",
-        change="Add all of the rows, or slice the array before.",
+        meaning="x[0] + x[1] + x[2] is x.sum(axis=0) only if x has three rows.",
+        change="Add all rows, or slice the array first.",
     )
     mixed = Reason(
         "dtype",
-        "The rows of `{whole}` are added one by one, not by one sum over its first axis, because the terms of the "
-        "addition are {given}: one sum would add the rows of `{whole}` in their own dtype, not in {wanted}, the dtype "
-        "of the result.",
-        meaning="With y of float64 and rows of float32, y + x[0] + x[1] adds in float64, and y + x.sum(axis=0) adds "
-        "the rows in float32.",
+        "The rows of `{whole}` are added one by one, because the terms are {given}: one sum over the first axis would "
+        "add the rows in their own dtype, not in {wanted}, the dtype of the result.",
+        meaning="If y is float64 and the rows are float32, y + x[0] + x[1] adds in float64, but y + x.sum(axis=0) "
+        "adds the rows in float32.",
         change="Convert all terms to one dtype first: x.astype(...).",
     )
     dtype = Reason(
         "dtype",
         "The rows are added one by one, not by one sum over an axis, because they are {given}, and np.sum would give "
         "{wanted} instead of {given}.",
-        meaning="NumPy sums small integers in a wider dtype; adding two of them keeps theirs.",
+        meaning="np.sum adds small integers in a wider dtype, but + keeps their dtype.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -227,33 +226,31 @@ class SumOfProducts(Rule):
 
     longer_axis = Reason(
         "sum_of_products",
-        "{members:matrix product|matrix products} and their sum are computed as one product, np.hstack of the left "
-        "matrices @ np.vstack of the right ones, because that gives the same sum, and the separate products "
-        "({saved_bytes} together) are never stored.",
+        "{members:matrix product|matrix products} and their sum are computed as one product of joined matrices, "
+        "because this gives the same sum without storing the separate products ({saved_bytes}).",
         meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]).",
         change="Request one of the products, or read it in another operation. It must then be stored.",
     )
     rank = Reason(
         "rank",
-        "The matrix products `{product}` are computed and then added, not as one product of the matrices joined by "
-        "np.hstack and np.vstack, because they all share one matrix, and only pairs of different matrices can be "
-        "joined.",
-        meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]); A0 @ B + A1 @ B is (A0 + A1) @ B.",
+        "The matrix products `{product}` are computed and then added, not computed as one product of joined matrices, "
+        "because they share one matrix, and only pairs of different matrices can be joined.",
+        meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]), but A0 @ B + A1 @ B is (A0 + A1) @ B.",
         change="Add the matrices that differ first: (A0 + A1) @ B.",
     )
     dtype = Reason(
         "dtype",
-        "The matrix products `{product}` are computed and then added, not as one product of the matrices joined by "
-        "np.hstack and np.vstack, because that product would be {given}, and the sum must be {wanted}.",
-        meaning="A rule never changes the dtype of a result.",
+        "The matrix products `{product}` are computed and then added, not computed as one product of joined matrices, "
+        "because that product would be {given}, but the sum must be {wanted}.",
+        meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]). A rule never changes the dtype of a "
+        "result.",
         change="Convert the matrices first: x.astype(...).",
     )
     other_consumers = Reason(
         "other_consumers",
-        "The matrix products `{product}` are computed and then added, not as one product of the matrices joined by "
-        "np.hstack and np.vstack, because another operation reads the products themselves, too, so they must be stored "
-        "anyway.",
-        meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]), in which A0 @ B0 does not appear.",
+        "The matrix products `{product}` are computed and then added, not computed as one product of joined matrices, "
+        "because another operation also reads the products, so they must be stored anyway.",
+        meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]), which does not compute A0 @ B0.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -25,16 +25,15 @@ class Idempotent(Rule):
 
     again = Reason(
         "idempotent",
-        "`{operation}` is left out the second time, because its operand is the result of `{operation}` already, which "
-        "`{operation}` does not change any more.",
-        meaning="abs(abs(x)) is abs(x); relu and floor are such operations, too. The property is declared as "
+        "The second `{operation}` is removed, because it does not change the result of the first `{operation}`.",
+        meaning="For example, abs(abs(x)) is abs(x); relu and floor have this property too. The operation is declared "
         "idempotent.",
     )
     equal_operands = Reason(
         "idempotent",
-        "`{operation}` is left out, because both of its operands are `{x}`, and `{operation}` of two equal numbers is "
-        "that number.",
-        meaning="maximum(x, x) is x. The property is declared as idempotent.",
+        "`{operation}` is removed, because both operands are `{x}`, and `{operation}` of two equal numbers is that "
+        "number.",
+        meaning="For example, maximum(x, x) is x. The operation is declared idempotent.",
     )
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
@@ -58,10 +57,10 @@ class AbsorbedOperand(Rule):
 
     taken_in = Reason(
         "absorbed",
-        "`{operation}` with `{other}` is left out the second time, because `{y}`, its first operand, has been "
-        "computed with `{other}` already, and doing so twice changes nothing.",
-        meaning="maximum(maximum(a, b), b) is maximum(a, b). The operation is declared idempotent, associative and "
-        "commutative.",
+        "`{operation}` with `{other}` is removed the second time, because its first operand, `{y}`, already includes "
+        "`{other}`, and including it twice changes nothing.",
+        meaning="For example, maximum(maximum(a, b), b) is maximum(a, b). The operation is declared idempotent, "
+        "associative and commutative.",
     )
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
@@ -93,28 +92,27 @@ class Involution(Rule):
 
     undone = Reason(
         "involution",
-        "`{inner}` and `{outer}` after it are both left out, because each undoes the other: together they give back "
-        "the numbers that there were before.",
-        meaning="−(−x) is x. The property is declared as involution.",
+        "`{inner}` and `{outer}` after it are both removed, because each undoes the other.",
+        meaning="For example, −(−x) is x. The operation is declared an involution.",
     )
     reciprocals = Reason(
         "involution",
-        "`{inner}` and `{outer}` after it are both left out, because 1 / (1 / x) is x but for rounding.",
-        meaning="np.reciprocal(np.reciprocal(x)) rounds twice, and overflows where x is below 5.6e-309.",
+        "`{inner}` and `{outer}` after it are both removed, because 1 / (1 / x) is x except for rounding.",
+        meaning="np.reciprocal(np.reciprocal(x)) rounds twice, and overflows if x is below 5.6e-309.",
         numerics="rounding",
     )
     dtype = Reason(
         "dtype",
-        "`{operation}` of `{operation}` is computed as written, not replaced by `{x}`, because `{x}` is {given}, which "
-        "`{operation}` converts, and the result is {wanted}.",
-        meaning="The same operation twice gives back x only where it keeps the dtype of x: "
+        "`{operation}` of `{operation}` is computed as written, not replaced by `{x}`, because `{x}` is {given}, but "
+        "the result must be {wanted}.",
+        meaning="Applying the operation twice gives x only if the operation keeps the dtype of x. For example, "
         "np.logical_not(np.logical_not(5)) is True, not 5.",
         change="Convert the operand first: x.astype(...).",
     )
     integers = Reason(
         "dtype",
-        "The reciprocal of the reciprocal of `{x}` is computed as written, not replaced by `{x}`, because `{x}` is "
-        "{given}, of which some numbers do not come back.",
+        "The reciprocal of the reciprocal of `{x}` is computed as written, because `{x}` is {given}, and not all "
+        "numbers of this dtype are equal to 1 / (1 / x).",
         meaning="np.reciprocal(5) is 0, and the reciprocal of 0 is not 5. The reciprocal of the complex number 0 is "
         "NaN.",
         change="Convert the operand to real floating point first: x.astype(...).",
@@ -147,23 +145,23 @@ class EvenOfNegative(Rule):
 
     even = Reason(
         "even",
-        "`{operation}` reads `{x}` directly, and `{y}`, which changes only signs, is left out, because `{operation}` "
-        "gives the same for a number and its negative.",
-        meaning="cos(−x) is cos(x), and |−x| is |x|. The property is declared as even.",
+        "`{y}`, which changes only signs, is removed and `{operation}` reads `{x}` directly, because `{operation}` "
+        "gives the same result for a number and its negative.",
+        meaning="For example, cos(−x) is cos(x), and |−x| is |x|. The operation is declared even.",
     )
     unsigned = Reason(
         "dtype",
-        "`{operation}` is computed of `{y}`, as written, not of `{x}`, because `{x}` is {given}, which has no negative "
-        "numbers: `{y}` does not only turn the sign.",
-        meaning="The cosine of −x is that of x. But in uint8 −1 is 255, and the cosine of 255 is not that of 1.",
+        "`{operation}` reads `{y}`, as written, not `{x}` directly, because `{x}` is {given}, which has no negative "
+        "numbers, so `{y}` changes more than the sign.",
+        meaning="cos(−x) is cos(x). But in uint8 −1 is 255, and cos(255) is not cos(1).",
         change="Convert the operand to a signed dtype first: x.astype(...).",
     )
     complex = Reason(
         "dtype",
         "`{operation}` reads `{y}`, as written, not `{x}` directly, because `{x}` is {given}, and `{operation}` is "
-        "declared even, f(−x) = f(x), for real numbers only.",
-        meaning="The property is declared as even; its laws are tried with real numbers.",
-        change="Leave the sign out in the program.",
+        "declared even, f(−x) = f(x), only for real numbers.",
+        meaning="The declaration is tested only with real numbers.",
+        change="Remove the sign in the program.",
     )
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
@@ -193,35 +191,33 @@ class ExtremeBeforeMonotone(Rule):
 
     later = Reason(
         "extreme_before_monotone",
-        "The {picked} elements are picked first, and `{f}` is then computed for {kept:element} instead of {all}, "
-        "because `{f}` never decreases: the {picked} of all f(x) is f of the {picked} x.",
-        meaning="max(relu(x)) is relu(max(x)). The property of the function is declared as monotone.",
+        "The {picked} elements are selected before `{f}` is computed, for {kept:element} instead of {all}, because "
+        "`{f}` never decreases: the {picked} f(x) is f of the {picked} x.",
+        meaning="For example, max(relu(x)) is relu(max(x)). The operation is declared monotone.",
     )
     complex = Reason(
         "dtype",
-        "`{f}` is computed for all elements before the largest are picked, not for the picked ones alone, because "
-        "the elements of `{x}` are complex numbers, which have no order that `{f}` would keep.",
-        meaning="max(f(x)) is f(max(x)) only where f keeps the order of numbers.",
+        "`{f}` is computed for all elements before the largest are selected, because the elements of `{x}` are "
+        "complex, and complex numbers have no order that `{f}` could keep.",
+        meaning="max(f(x)) is f(max(x)) only if f keeps the order of numbers.",
     )
     domain = Reason(
         "domain",
-        "`{f}` is computed for all elements before the largest are picked, not for the picked ones alone, because "
-        "`{f}` of some numbers is NaN, and the largest of elements with a NaN is NaN: picked before `{f}`, these "
-        "numbers could be passed over, and the NaN would be lost.",
-        meaning="max([√−1, √4]) is NaN, and √(max([−1, 4])) is 2.",
-        change="Take the maximum first in the program, if no NaN can occur.",
+        "`{f}` is computed for all elements before the largest are selected, because `{f}` of some numbers is NaN: if "
+        "the largest were selected first, such a NaN would be lost.",
+        meaning="The maximum of elements with a NaN is NaN: max([√−1, √4]) is NaN, but √(max([−1, 4])) is 2.",
+        change="Compute the maximum first in the program, if no NaN can occur.",
     )
     other_consumers = Reason(
         "other_consumers",
-        "`{y}` is computed for all elements before the largest are picked, not for the picked ones alone, because its "
-        "result is needed in {consumers} places, so all of it must be computed anyway.",
-        meaning="max(f(x)) is f(max(x)) for a function that never decreases, which saves work only where nothing else "
-        "needs f(x).",
+        "`{y}` is computed for all elements before the largest are selected, because its result is read in "
+        "{consumers} places, so all of it must be computed anyway.",
+        meaning="If f never decreases, max(f(x)) is f(max(x)). This saves work only if nothing else reads f(x).",
     )
     result_type = Reason(
         "dtype",
-        "`{f}` is computed for all elements before the largest are picked, not for the picked ones alone, because "
-        "`{x}` is {given}, and then the result would be {found} instead of {wanted}.",
+        "`{f}` is computed for all elements before the largest are selected, because `{x}` is {given}, and otherwise "
+        "the result would be {found} instead of {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
         change="Convert the operand first: x.astype(...).",
     )

@@ -24,7 +24,7 @@ class RoundTripCopy(Rule):
 
     direct = Reason(
         "applied",
-        "`{x}` is used where it is, instead of being copied to {there} and on from there, because copying changes no "
+        "`{x}` is used without the copy on {there}, which would only be copied again, because copying changes no "
         "number.",
         meaning="Copying an array to another device and back gives the same array.",
     )
@@ -47,9 +47,10 @@ class RecreateConstantOnDevice(Rule):
 
     recreated = Reason(
         "applied",
-        "The constant `{x}` is created on the device `{there}`, not copied to it, because all of its elements are "
-        "one number, so that only this number and a shape are stored: there is no array to copy.",
-        meaning="ex.ZeroTensor and ex.TrivialTensor are such constants; arrays of several numbers have to be copied.",
+        "The constant `{x}` is created on the device `{there}`, not copied to it, because only one number and a shape "
+        "are stored, so there is no array to copy.",
+        meaning="ex.ZeroTensor and ex.TrivialTensor are such constants: all their elements are equal. Arrays of "
+        "different numbers must be copied.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

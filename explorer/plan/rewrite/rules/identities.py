@@ -50,29 +50,28 @@ class NeutralNumber(Rule):
 
     neutral = Reason(
         "neutral",
-        "`{operation}` with {neutral} is left out, because it changes no number, so `{x}` is used directly.",
+        "`{operation}` with {neutral} is removed and `{x}` is used directly, because the operation changes no number.",
         meaning="x − 0, x · 1, x / 1 and x to the power 1 are x to the last bit. For integers, so is x + 0.",
     )
     type = Reason(
         "type",
         "`{operation}` with {neutral} is kept, although it changes no number, because without it the result would be "
-        "{given}, and it must be {wanted}.",
+        "{given}, but it must be {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
         change="If the operation only changes the dtype or shape, use x.astype(…) or ex.broadcast_to(x, shape).",
     )
     complex = Reason(
         "complex",
-        "`{operation}` with {neutral} is kept, because `{x}` is complex: {neutral} then counts as {neutral} + 0j, and "
-        "∞ · 0 is NaN. Without `{operation}`, infinite elements would stay infinite.",
-        meaning="(∞ + 0j) · (1 + 0j) is ∞ + NaN·j by the formula that NumPy computes.",
-        change="Leave the operation out if no element is infinite.",
+        "`{operation}` with {neutral} is kept, because `{x}` is complex: {neutral} counts as {neutral} + 0j, and ∞ · "
+        "0 is NaN. Without `{operation}`, infinite elements would stay infinite.",
+        meaning="By NumPy's formula, (∞ + 0j) · (1 + 0j) is ∞ + NaN·j.",
+        change="Remove the operation if no element is infinite.",
     )
     minus_zero = Reason(
         "minus_zero",
-        "`{operation}` with {neutral} is kept, because `{x}` may hold −0.0, which `{operation}` turns into 0.0; "
-        "without it, −0.0 would stay.",
-        meaning="−0.0 + 0.0 is 0.0. The two are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
-        change="Subtract 0 instead of adding it, or leave the operation out.",
+        "`{operation}` with {neutral} is kept, because `{x}` may contain −0.0, which `{operation}` turns into 0.0.",
+        meaning="−0.0 + 0.0 is 0.0. −0.0 and 0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+        change="Subtract 0 instead of adding it, or remove the operation.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -129,23 +128,24 @@ class NoOp(Rule):
 
     nothing_to_do = Reason(
         "nothing_to_do",
-        "`{operation}` is left out, because here it changes neither the shape nor the elements of its operand, which "
-        "is used directly.",
-        meaning="A reshape to the shape that an array has already, a slice of everything, padding of width 0, a sum "
-        "over no axis.",
+        "`{operation}` is removed and its operand is used directly, because here it changes neither the shape nor the "
+        "elements.",
+        meaning="Examples are a reshape to the same shape, a slice of everything, padding of width 0, and a sum over "
+        "no axes.",
     )
     complex = Reason(
         "complex",
-        "`{operation}` over axes of size 1 is kept, not replaced by the elements themselves, because they are "
-        "complex: NumPy's product starts from 1 + 0j, which turns an infinite element into NaN (∞ · 0).",
-        meaning="(∞ + 0j) · (1 + 0j) is ∞ + NaN·j by the formula that NumPy computes.",
-        change="Leave the operation out if no element is infinite.",
+        "`{operation}` over axes of size 1 is kept, because the elements are complex: NumPy's product starts from 1 + "
+        "0j, which turns an infinite element into NaN (∞ · 0).",
+        meaning="By NumPy's formula, (∞ + 0j) · (1 + 0j) is ∞ + NaN·j.",
+        change="Remove the operation if no element is infinite.",
     )
     minus_zero = Reason(
         "minus_zero",
-        "`{operation}` over axes of size 1 is kept, not replaced by the elements of `{x}` themselves, because these "
-        "may be −0.0: NumPy's sum starts from 0.0, and 0.0 + −0.0 is 0.0.",
-        meaning="−0.0 + 0.0 is 0.0. The two are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+        "`{operation}` over axes of size 1 is kept, because the elements of `{x}` may be −0.0: NumPy's sum starts "
+        "from 0.0, and 0.0 + −0.0 is 0.0.",
+        meaning="A sum over axes of size 1 changes no other number. −0.0 and 0.0 are equal in comparisons, but 1 / "
+        "0.0 is ∞ and 1 / −0.0 is −∞.",
         change="Use reshape to remove an axis of size 1.",
     )
 
@@ -184,8 +184,8 @@ class SumOfOne(Rule):
 
     single_term = Reason(
         "single_term",
-        "`add_n` is left out, because it is the sum of only one array, so that array is used directly.",
-        meaning="A sum of several arrays of one shape, ex.add_n(a, b, …), here with one array.",
+        "`add_n` is removed and its operand is used directly, because it is the sum of only one array.",
+        meaning="ex.add_n(a, b, …) is a sum of several arrays of one shape; here there is only one array.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -206,15 +206,13 @@ class RedundantActivation(Rule):
 
     nonnegative = Reason(
         "nonnegative_already",
-        "`{operation}` is left out, because `{x}` is never negative, and `{operation}` leaves numbers from 0 on as "
-        "they are.",
-        meaning="The range of a value is known from the operation that makes it: relu, exp and square give none below "
-        "0.",
+        "`{operation}` is removed, because `{x}` is never negative, and `{operation}` does not change numbers ≥ 0.",
+        meaning="The range of a value is known from its operation: results of relu, exp and square are never negative.",
     )
     minus_zero = Reason(
         "minus_zero",
-        "`{operation}` is kept, although `{x}` is never below 0, because `{x}` may hold −0.0, which `{operation}` "
-        "turns into 0.0; without it, −0.0 would stay.",
+        "`{operation}` is kept, although `{x}` is never below 0, because `{x}` may contain −0.0, which `{operation}` "
+        "turns into 0.0.",
         meaning="√(−0.0) is −0.0. −0.0 and 0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
     )
 
@@ -239,14 +237,14 @@ class IndexOfStack(Rule):
 
     stacked = Reason(
         "member_of_stack",
-        "Element {index} of `{stacked}` is not taken out of the stack: the array that was stacked there is used "
-        "directly, because it is the same.",
+        "Element {index} of `{stacked}` is not taken from the stack: the array that was stacked at this index is used "
+        "directly, because both are the same.",
         meaning="np.stack([a, b])[1] is b.",
     )
     type = Reason(
         "type",
-        "The element is taken out of the stack, instead of using `{value}`, which was stacked there, because "
-        "`{value}` is {given}, and stacking converted it to another dtype.",
+        "The element is taken from the stack, instead of using `{value}` directly, because `{value}` is {given}, and "
+        "stacking converted it to another dtype.",
         meaning="np.stack converts all arrays to one dtype. A rule never changes the dtype of a result.",
         change="Stack arrays of one dtype.",
     )
@@ -271,9 +269,9 @@ class StackOfMembers(Rule):
 
     whole = Reason(
         "stack_of_members",
-        "Nothing is stacked, and `{whole}` is used directly, because the stack consists of the {count} rows of "
-        "`{whole}`, all of them, in their order.",
-        meaning="np.stack([x[0], x[1], x[2]]) is x where x has three rows.",
+        "Nothing is stacked and `{whole}` is used directly, because the stack consists of all {count} rows of "
+        "`{whole}`, in order.",
+        meaning="If x has three rows, np.stack([x[0], x[1], x[2]]) is x.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -42,25 +42,26 @@ class InversePair(Rule, abstract=True):
     numerics = "rounding"
     undone = Reason(
         "inverse",
-        "`{outer}` undoes `{inner}` for all numbers that `{x}` can hold, so both are left out and `{x}` is used "
-        "directly.",
-        meaning="A function of its inverse function gives the number that went in.",
-        change="Computed one after the other, the two give the same up to rounding, or overflow.",
+        "`{outer}` and `{inner}` are both removed and `{x}` is used directly, because `{outer}` undoes `{inner}` for "
+        "all numbers that `{x}` can contain.",
+        meaning="An operation applied to the result of its inverse gives back the original number.",
+        change='ex.EvalPlan(without=["simplify"]) computes both.',
     )
     dtype = Reason(
         "dtype",
-        "`{outer}` of `{inner}` is computed as written, although `{outer}` undoes `{inner}`, because without the two "
-        "the result would be {given}, and it must be {wanted}.",
-        meaning="A rule never changes the shape or dtype of a result, and counts on real numbers.",
+        "`{outer}` of `{inner}` is computed as written, although `{outer}` undoes `{inner}`, because without them the "
+        "result would be {given}, but it must be {wanted}.",
+        meaning="A rule never changes the shape or dtype of a result, and these operations are inverse only for real "
+        "numbers.",
         change="Convert the operand to the dtype of the result first: x.astype(...).",
     )
     domain = Reason(
         "domain",
-        "`{outer}` of `{inner}` is computed as written, although `{outer}` undoes `{inner}`, because that holds only "
-        "for numbers {domain}, and `{x}` may hold others, for which the result would change.",
-        meaning="The range of a value is known from the operation that makes it: exp gives positive numbers, square "
-        "and abs none below 0.",
-        change="Make the operand with an operation whose results are in that range, such as ex.exp, ex.square or "
+        "`{outer}` of `{inner}` is computed as written, because `{outer}` undoes `{inner}` only for numbers {domain}, "
+        "and `{x}` may contain other numbers.",
+        meaning="The range of a value is known from its operation: results of exp are positive, and results of square "
+        "and abs are never negative.",
+        change="Compute the operand with an operation whose results are in this range, such as ex.exp, ex.square or "
         "ex.absolute.",
     )
 
@@ -75,9 +76,9 @@ class LogOfExp(InversePair):
 
     log_exp = Reason(
         "log_exp",
-        "`{outer}` undoes `{inner}`, because log(exp(x)) = x for every real x, so both are left out and `{x}` is used "
-        "directly.",
-        meaning="The result is more exact, too: exp overflows beyond 709 (88 in float32), and log of that is ∞.",
+        "`{outer}` and `{inner}` are both removed and `{x}` is used directly, because log(exp(x)) = x for every real "
+        "x.",
+        meaning="The result is also more accurate: exp(x) overflows for x above 709 (88 in float32), and log(∞) is ∞.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -100,9 +101,9 @@ class ExpOfLog(InversePair):
 
     exp_log = Reason(
         "exp_log",
-        "`{outer}` undoes `{inner}`, because exp(log(x)) = x for every positive x and `{x}` is always positive, so "
-        "both are left out and `{x}` is used directly.",
-        meaning="The range of a value is known from the operation that makes it: exp, for one, gives positive numbers.",
+        "`{outer}` and `{inner}` are both removed and `{x}` is used directly, because exp(log(x)) = x for every "
+        "positive x, and `{x}` is always positive.",
+        meaning="The range of a value is known from its operation: for example, results of exp are positive.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -148,15 +149,15 @@ class SqrtOfSquare(InversePair):
 
     sqrt_square = Reason(
         "sqrt_square",
-        "`{outer}` undoes `{inner}`, because √(x²) = x for every x from 0 on and `{x}` is never negative, so both are "
-        "left out and `{x}` is used directly.",
-        meaning="The range of a value is known from the operation that makes it. x² may overflow where x does not.",
+        "`{outer}` and `{inner}` are both removed and `{x}` is used directly, because √(x²) = x for every x ≥ 0, and "
+        "`{x}` is never negative.",
+        meaning="The range of a value is known from its operation. x² may overflow although x does not.",
     )
     absolute = Reason(
         "sqrt_square_absolute",
         "The square root of `{inner}` is computed as |x|, where x is the operand of `{inner}`, because √(x²) = |x|, "
-        "and |x| is right also where x² overflows to ∞.",
-        meaning="In float32 x² overflows for x beyond 1.8e19, and √∞ is ∞.",
+        "and |x| is correct even if x² overflows to ∞.",
+        meaning="In float32, x² overflows for x above 1.8e19, and √∞ is ∞.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -183,15 +184,16 @@ class SquareOfSqrt(InversePair):
 
     minus_zero = Reason(
         "minus_zero",
-        "`{outer}` of `{inner}` is computed as written, although (√x)² = x for every x from 0 on, because `{x}` may "
-        "hold −0.0, of which (√x)² is 0.0.",
+        "`{outer}` of `{inner}` is computed as written, although (√x)² = x for every x ≥ 0, because `{x}` may contain "
+        "−0.0, for which (√x)² is 0.0.",
         meaning="√(−0.0) is −0.0. −0.0 and 0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
     )
     square_sqrt = Reason(
         "square_sqrt",
-        "`{outer}` undoes `{inner}`, because (√x)² = x for every x from 0 on and `{x}` is never negative, so both are "
-        "left out and `{x}` is used directly.",
-        meaning="The range of a value is known from the operation that makes it: square and abs give none below 0.",
+        "`{outer}` and `{inner}` are both removed and `{x}` is used directly, because (√x)² = x for every x ≥ 0, and "
+        "`{x}` is never negative.",
+        meaning="The range of a value is known from its operation: for example, results of square and abs are never "
+        "negative.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -218,13 +220,14 @@ class TransposeOfTranspose(Rule):
 
     undone = Reason(
         "transpose_pair",
-        "`{outer}` puts the axes back that `{inner}` moved, so both are left out.",
+        "`{outer}` and `{inner}` are both removed, because `{outer}` moves the axes back to where they were before "
+        "`{inner}`.",
         meaning="x.T.T is x.",
     )
     joined = Reason(
         "transposes",
-        "`{inner}` and `{outer}` after it become one transpose instead of two, because moving axes twice is the same "
-        "as moving them once to where they end.",
+        "`{inner}` and `{outer}` after it become one transpose, because moving axes twice is the same as moving them "
+        "once to their final positions.",
         meaning="x.transpose(a).transpose(b) is x.transpose([a[axis] for axis in b]).",
     )
 
@@ -253,13 +256,12 @@ class ReshapeOfReshape(Rule):
 
     undone = Reason(
         "reshape_pair",
-        "`{outer}` gives back the shape that there was before `{inner}`, so both are left out.",
+        "`{outer}` and `{inner}` are both removed, because `{outer}` restores the shape from before `{inner}`.",
         meaning="x.reshape(a).reshape(x.shape) is x.",
     )
     joined = Reason(
         "reshapes",
-        "`{inner}` is left out, because `{outer}` comes right after it and sets the shape again, so the shape between "
-        "the two makes no difference.",
+        "`{inner}` is removed, because `{outer}` directly after it sets the shape again.",
         meaning="x.reshape(a).reshape(b) is x.reshape(b).",
     )
 
@@ -283,16 +285,16 @@ class WideningRoundTrip(Rule):
 
     undone = Reason(
         "cast_pair",
-        "`{inner}` and `{outer}` after it are both left out, because `{inner}` converts to a wider dtype, which loses "
-        "no digits, and `{outer}` converts back to the dtype that there was before.",
-        meaning="x.astype(float64).astype(float32) is x where x is float32.",
+        "`{inner}` and `{outer}` after it are both removed, because `{inner}` converts to a wider dtype, which loses "
+        "no digits, and `{outer}` converts back to the original dtype.",
+        meaning="x.astype(float64).astype(float32) is x if x is float32.",
     )
     lossy = Reason(
         "lossy",
-        "The conversion `{inner}` to {wanted} is kept, although its result is converted back to {given} at once, "
-        "because {wanted} holds fewer digits than {given}: the conversions round the numbers, as the program asks.",
+        "The conversion `{inner}` to {wanted} is kept, although its result is converted back to {given}, because "
+        "{wanted} has fewer digits than {given}, so the conversions round the numbers.",
         meaning="x.astype(float32).astype(float64) rounds each number of x to float32.",
-        change="Leave the conversions out if you want no rounding.",
+        change="Remove the conversions if you want no rounding.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -48,8 +48,8 @@ class KnownCondition(Rule):
     roots = (Cond,)
     branch_known = Reason(
         "branch_known",
-        "Of `{choice}` only the side `{branch}` is computed, because its condition is the constant {condition}, so "
-        "the other side is never taken.",
+        "Only the branch `{branch}` of `{choice}` is computed, because its condition is the constant {condition}, so "
+        "the other branch is never taken.",
         meaning="ex.cond(True, f, g, x) is f(x).",
     )
 
@@ -70,9 +70,9 @@ class LoopWithoutTurns(Rule):
     roots = (WhileLoop, Scan, Item)
     no_turns = Reason(
         "no_turns",
-        "Nothing is computed in the loop `{loop}`, and its result is the state with which it starts, because {why}, "
-        "so the loop makes no turn.",
-        meaning="ex.while_loop(condition, turn, state) is the state where the condition does not hold at first.",
+        "The loop `{loop}` is not computed, and its result is its initial state, because {why}, so the loop has no "
+        "iterations.",
+        meaning="ex.while_loop(condition, turn, state) is state if the condition is false at first.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

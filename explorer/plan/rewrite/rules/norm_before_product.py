@@ -35,34 +35,33 @@ class NormIntoWeights(IntoWeights):
 
     moved = Reason(
         "norm_into_weights",
-        "`{norm}` and the multiplications and additions right before it are left out, because they only multiply by "
-        "weights and add weights, and `{product}` reads their result: its own weights, `{weights}`, are multiplied "
-        "instead, and what was added, if anything, becomes one term after `{product}`.",
-        meaning="(x · s + t) @ W is x @ (s[:, None] · W) + t @ W. Here s and t have one number for each row of W, or, "
-        "before a convolution, for each channel. A norm vanishes into the product after it.",
+        "`{norm}`, with the multiplications and additions right before it, is moved into `{weights}`, the weights of "
+        "`{product}`, because it only multiplies by weights and adds weights. Added terms become one term after "
+        "`{product}`.",
+        meaning="(x · s + t) @ W is x @ (s[:, None] · W) + t @ W, where s and t have one number for each row of W or, "
+        "before a convolution, for each channel. A norm is thus merged into the product after it.",
         change='ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
     padding = Reason(
         "padding",
-        "`{norm}` is computed as written, instead of changing the weights of `{product}`, because `{product}` puts "
-        "zeros around its images after `{norm}`: what `{norm}` adds would then be added to these zeros, too.",
-        meaning="A term that is added before padding is not added to the zeros at the borders.",
+        "`{norm}` is computed as written, not moved into the weights of `{product}`, because `{product}` pads images "
+        "with zeros: the terms that `{norm}` adds would also be added to these zeros.",
+        meaning="A term that is added before padding is not added to the zeros at the border.",
         change="Use a convolution without padding, or put the norm after the convolution.",
     )
     norm_consumers = Reason(
         "other_consumers",
-        "`{norm}` is computed as written, instead of changing the weights of the product or convolution after it, "
-        "because {consumers} operations read the result of `{norm}`, so it must be computed anyway.",
-        meaning="(x · s) @ W is x @ (s · W), which saves a step only where nothing else needs x · s.",
-        change="Nothing, if all of its readers are needed.",
+        "`{norm}` is computed as written, not moved into the weights of the product or convolution after it, because "
+        "{consumers} operations read its result, so it must be computed anyway.",
+        meaning="(x · s) @ W is x @ (s · W). This saves a step only if nothing else reads x · s.",
+        change="Nothing, if all readers are needed.",
     )
     dear = Reason(
         "price",
-        "The multiplications and additions before a product or convolution are computed as written, instead of "
-        "changing its weights, because these would be changed anew in every run, which takes an estimated {after_us}, "
-        "and saves only {before_us}.",
-        meaning="(x · s) @ W is x @ (s[:, None] · W). This program has no inputs: all its values are constants. Where "
-        "x is an input, s[:, None] · W is computed once, before the first run.",
+        "The multiplications and additions before a product or convolution are computed as written, because changing "
+        "its weights instead, in every run, would take an estimated {after_us} and save only {before_us}.",
+        meaning="(x · s) @ W is x @ (s[:, None] · W). This program has no inputs: all its values are constants. If x "
+        "is an input, s[:, None] · W is computed once, before the first run.",
         change="Make the data an input of the program (ex.function, or a net), so that only weights are constant.",
     )
 

@@ -23,11 +23,11 @@ class UnderPolicies(Rule):
 
     policies = Reason(
         "policies",
-        "`{operation}` is computed by `{computed_by}` instead, because the program asks for it by the options "
+        "`{operation}` is computed by `{computed_by}` instead, because the program requests it by the policies "
         "{policies}.",
-        meaning="Options are given by policies=[…] or inside of ex.policies(…). They choose, for example, the dtype in "
-        "which the elements of a sum are added up; the result has the dtype that it has without them.",
-        change="Leave these options out.",
+        meaning="Policies are given as policies=[…] or inside ex.policies(…). They choose, for example, the dtype in "
+        "which a sum is accumulated; the dtype of the result stays the same.",
+        change="Remove these policies.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -72,43 +72,40 @@ class IntoWeights(Rule, abstract=True):
     numerics = "reassociating"
     other_consumers = Reason(
         "other_consumers",
-        "`{operation}` is computed as written, on the result of `{product}`, instead of changing the weights of "
-        "`{product}`, because {consumers} operations read that result: those that need it without `{operation}` would "
-        "need a second product.",
-        meaning="(x @ W) · s is x @ (W · s), which saves a step only where nothing else needs x @ W.",
-        change="Nothing, if all of its readers are needed.",
+        "`{operation}` is computed on the result of `{product}`, not moved into its weights, because {consumers} "
+        "operations read this result, and those that need it without `{operation}` would need a second product.",
+        meaning="(x @ W) · s is x @ (W · s). This saves a step only if nothing else reads x @ W.",
+        change="Nothing, if all readers are needed.",
     )
     price = Reason(
         "price",
-        "The multiplication or addition after a product is computed as written, instead of changing the weights of "
-        "the product, because these would have to be changed in every run: that takes an estimated {after_us}, and "
-        "saves only {before_us}.",
-        meaning="Where the program gets its inputs at each run, weights are changed once, before the first run.",
+        "The multiplication or addition after a product is computed as written, because changing the weights instead, "
+        "in every run, would take an estimated {after_us} and save only {before_us}.",
+        meaning="If the program receives its inputs at each run, weights are changed only once, before the first run.",
         change="Make the data an input of the program (ex.function, or a net), so that only weights are constant.",
     )
     dtype = Reason(
         "dtype",
-        "The multiplication or addition after `{product}` is computed as written, instead of changing the weights of "
-        "`{product}`, because all must be of one and the same floating-point dtype of 32 bits or more: `{product}` is "
-        "{given}, `{other}` is {beside}, and the result is {wanted}.",
-        meaning="Weights times factors are rounded to the dtype of the weights, so it must have room for them.",
+        "The multiplication or addition after `{product}` is computed as written, not moved into its weights, because "
+        "all values must have the same floating-point dtype of 32 bits or more: `{product}` is {given}, `{other}` is "
+        "{beside}, and the result is {wanted}.",
+        meaning="Weights times factors are rounded to the dtype of the weights, so it must have enough digits.",
         change="Convert the operands to one dtype: x.astype(...).",
     )
     harmful = Reason(
         "harmful_values",
-        "The multiplication or addition after `{product}` is computed as written, instead of changing the weights of "
-        "`{product}`, because with the values of these weights {harm}.",
-        meaning="(x @ W) · s is x @ (W · s) in exact arithmetic. In floating point, W · s may overflow or "
-        "underflow although (x @ W) · s is an ordinary number, and x @ W loses its digits if a far larger constant is "
-        "added to it.",
-        change='ex.EvalPlan(numerics="fast") does not look at the values.',
+        "The multiplication or addition after `{product}` is computed as written, not moved into its weights, because "
+        "of the values of the weights: {harm}.",
+        meaning="(x @ W) · s is x @ (W · s) in exact arithmetic. In floating point, W · s may overflow or underflow "
+        "although (x @ W) · s does not, and x @ W loses digits if a far larger constant is added to it.",
+        change='ex.EvalPlan(numerics="fast") does not check the values.',
     )
     not_constant = Reason(
         "not_constant",
         "`{operation}` with `{part}` is computed in each run, instead of once on the weights of the product or "
-        "convolution next to it, because `{part}` depends on an input and may differ in each run.",
-        meaning="(x @ W) · s is x @ (W · s): where s is always the same, W · s is computed once, before the first run. "
-        "A batch norm that takes the statistics of each batch has another s in each run.",
+        "convolution next to it, because `{part}` depends on an input and may change.",
+        meaning="(x @ W) · s is x @ (W · s). If s is always the same, W · s is computed once, before the first run. A "
+        "batch norm that uses the statistics of each batch has another s in each run.",
         change="Use stored statistics (inference mode) instead of the statistics of each batch.",
     )
 
@@ -118,36 +115,35 @@ class FactorIntoWeights(IntoWeights):
 
     moved = Reason(
         "factor_into_weights",
-        "Multiplying or dividing by `{factor}` is left out, because `{factor}` depends on weights alone: `{weights}`, "
-        "the weights of `{product}`, are multiplied or divided by it instead, which gives the same result.",
-        meaning="(x @ W) · s is x @ (W · s), where s has one number for each column of W, or, after a convolution, for "
-        "each channel. So a batch norm with stored statistics vanishes into the convolution before it.",
+        "The multiplication or division by `{factor}` is moved into `{weights}`, the weights of `{product}`, because "
+        "`{factor}` depends only on weights, so this is computed only once.",
+        meaning="(x @ W) · s is x @ (W · s), where s has one number for each column of W or, after a convolution, for "
+        "each channel. A batch norm with stored statistics is thus merged into the convolution before it.",
         change='ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
     checked = Reason(
         "factor_into_weights",
-        "Multiplying or dividing by `{factor}` is left out, because `{factor}` depends on weights alone: `{weights}`, "
-        "the weights of `{product}`, are multiplied or divided by it instead. None of them overflows or underflows.",
-        meaning="(x @ W) · s is x @ (W · s), where s has one number for each column of W, or, after a convolution, for "
-        "each channel. So a batch norm with stored statistics vanishes into the convolution before it.",
+        "The multiplication or division by `{factor}` is moved into `{weights}`, the weights of `{product}`, because "
+        "`{factor}` depends only on weights. No changed weight overflows or underflows.",
+        meaning="(x @ W) · s is x @ (W · s), where s has one number for each column of W or, after a convolution, for "
+        "each channel. A batch norm with stored statistics is thus merged into the convolution before it.",
         change='net.plan(without=["simplify"]) computes it as written.',
         numerics="reordering",
     )
     shape = Reason(
         "shape",
-        "Multiplying or dividing by `{factor}` is computed as written, instead of changing the weights of "
+        "The multiplication or division by `{factor}` is computed as written, not moved into the weights of "
         "`{product}`, because `{factor}` ({shape}) varies along an axis that the weights do not have.",
-        meaning="(x @ W) · s is x @ (W · s) only where s has one number for each column of W.",
+        meaning="(x @ W) · s is x @ (W · s) only if s has one number for each column of W.",
     )
 
     exact = Reason(
         "exact",
-        "Multiplying or dividing by `{factor}` is computed on the result of `{product}`, instead of on its weights, "
-        "because `{product}` adds up products of whole numbers, which are exact, and which other weights would round "
-        "one by one.",
-        meaning="A sum that is rounded to a whole number behind the factor, as quantised operators do, could else be "
-        "rounded to the next one.",
-        change="Nothing: the exact sum is what a quantised operator means.",
+        "The multiplication or division by `{factor}` is computed on the result of `{product}`, not moved into its "
+        "weights, because `{product}` adds integers, which is exact, but changed weights would be rounded.",
+        meaning="Quantised operators round the sum, times the factor, to an integer. If the weights were rounded "
+        "first, the result could be another integer.",
+        change="Nothing: a quantised operator requires the exact sum.",
     )
 
     numerics = "reassociating"
@@ -222,18 +218,16 @@ class TermsOfWeights(IntoWeights):
 
     merged = Reason(
         "terms_of_weights",
-        "`{first}` and `{second}` are added to each other, and their sum to `{product}`, instead of one after the "
-        "other, because `{first}` and `{second}` depend on no input: their sum is the same in every run, and computed "
-        "once.",
+        "`{first}` and `{second}` are added to each other, and their sum to `{product}`, because neither depends on "
+        "an input, so their sum is the same in every run and computed only once.",
         meaning="(x @ W + b) + c is x @ W + (b + c).",
         change='ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
 
     checked = Reason(
         "terms_of_weights",
-        "`{first}` and `{second}` are added to each other, and their sum to `{product}`, instead of one after the "
-        "other, because both depend on no input: their sum is computed once. It is not so large that digits of "
-        "`{product}` would be lost.",
+        "`{first}` and `{second}` are added to each other, and their sum to `{product}`, because neither depends on "
+        "an input, so their sum is computed only once. It is too small to cost digits of `{product}`.",
         meaning="(x @ W + b) + c is x @ W + (b + c).",
         change='net.plan(without=["simplify"]) computes it as written.',
         numerics="reordering",
@@ -326,7 +320,7 @@ def _why_unknown(product: Expr, constants: Sequence[Expr | None], graph: PlanGra
     """Return why the values of ``constants`` are not known to the plan, or "" if they are known."""
     device = product.type.device
     if device is not cpu:
-        return f"nothing is known: they are on the device {device.name}"
+        return f"they are on the device {device.name} and not known"
     examined: dict[int, Expr] = {}
     pending = [each for each in constants if each is not None and is_constant(each, graph)]
     while pending:
@@ -337,7 +331,7 @@ def _why_unknown(product: Expr, constants: Sequence[Expr | None], graph: PlanGra
     weights = max([node.size for node in examined.values() if isinstance(node, Tensor)], default=0)
     for node in examined.values():
         if not isinstance(node, Tensor) and node.size > max(weights, _MAX_EXAMINED):
-            return f"nothing is known: {node.operation.label} makes {node.size:,} numbers of {weights:,}"
+            return f"{node.operation.label} makes {node.size:,} numbers of {weights:,}, too many to check"
     return ""
 
 
@@ -361,7 +355,7 @@ def _factor_harm(weights: Expr, scaled: Expr, channels: Shape, graph: PlanGraph)
     if not np.isfinite(largest).all():
         return "a weight would be ∞ or NaN"
     if (largest > np.sqrt(limits.max)).any():
-        return f"a weight would be {largest.max():.3g}, which may overflow where it is multiplied"
+        return f"a weight would be {largest.max():.3g}, which may overflow in a product"
     lost = (before > 0) & (largest < limits.tiny / limits.eps**2)
     return f"a weight would be {largest[lost].min():.3g}, which has too few digits" if lost.any() else ""
 
@@ -378,7 +372,7 @@ def _terms_harm(product: Expr, terms: Sequence[Expr], graph: PlanGraph) -> str:
     term = max([float(np.abs(_value(each, graph)).max(initial=0.0)) for each in terms])
     if term <= largest * _LARGE / np.finfo(product.dtype).eps:
         return ""
-    return f"{term:.3g} would be added at once to products of weights of at most {largest:.3g}"
+    return f"{term:.3g} would be added to products of weights of at most {largest:.3g}"
 
 
 def _is_integral(value: Expr, graph: PlanGraph) -> bool:

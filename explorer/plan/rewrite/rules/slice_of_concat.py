@@ -29,8 +29,7 @@ class SliceOfSlice(Rule):
 
     joined = Reason(
         "parts",
-        "`{inner}` and `{outer}` after it become one slice of `{x}` instead of two, because a slice of a slice is a "
-        "slice.",
+        "`{inner}` and `{outer}` after it become one slice of `{x}`, because a slice of a slice is a slice.",
         meaning="x[2:9][1:3] is x[3:5].",
     )
 
@@ -66,17 +65,17 @@ class SliceOfConcatenation(Rule):
     )
     several_parts = Reason(
         "several_parts",
-        "The slice is taken from `{joined}`, not from one of the {count} arrays that `{joined}` joins, because the "
-        "elements of the slice come from more than one of them.",
-        meaning="A slice of joined arrays needs no joining if it is within one of them.",
-        change="Slice where the arrays meet.",
+        "The slice is taken from `{joined}`, not from one of its {count} operands, because the elements of the slice "
+        "come from several of them.",
+        meaning="A slice that is within one of the concatenated arrays does not need the concatenation.",
+        change="Let slices begin and end at the boundaries of the concatenated arrays.",
     )
     dtype = Reason(
         "dtype",
-        "The slice is taken from `{joined}`, not from `{source}`, although all elements of the slice come from "
-        "`{source}`, because `{source}` is {given}, and `{joined}` converts it to {wanted}.",
+        "The slice is taken from `{joined}`, not directly from `{source}`, where all its elements come from, because "
+        "`{source}` is {given}, and `{joined}` converts it to {wanted}.",
         meaning="np.concatenate converts all arrays to one dtype. A rule never changes the dtype of a result.",
-        change="Join arrays of one dtype.",
+        change="Concatenate arrays of one dtype.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -113,8 +112,8 @@ class ConcatenationOfSlices(Rule):
 
     whole = Reason(
         "concatenation_of_parts",
-        "Nothing is joined, and `{whole}` is used directly, because the {count:slice} that would be joined are all of "
-        "`{whole}`, in their order.",
+        "Nothing is concatenated and `{whole}` is used directly, because the {count:slice} are all of `{whole}`, in "
+        "order.",
         meaning="np.concatenate([x[:3], x[3:]]) is x.",
     )
 

@@ -88,35 +88,36 @@ class QuotientOfExponentials(Rule):
 
     reciprocal = Reason(
         "exponentials",
-        "1 / `{powers}` is computed as exp(−x), where x is the operand of `{powers}`, because that is the same in "
-        "exact arithmetic, and exp(x) may overflow to ∞.",
-        meaning="1 / exp(x) is exp(−x); exp overflows beyond 709 (88 in float32).",
+        "1 / `{powers}` is computed as exp(−x), where x is the operand of `{powers}`, because both are equal in exact "
+        "arithmetic, but exp(x) may overflow to ∞.",
+        meaning="1 / exp(x) is exp(−x). exp(x) overflows for x above 709 (88 in float32).",
     )
     softmax = Reason(
         "softmax",
         "`{powers}` divided by its own sum is computed as one softmax, because softmax subtracts the largest operand "
-        "of exp first: exp of what is left cannot overflow to ∞, as it can in the form that was written.",
-        meaning="exp overflows beyond 709 (88 in float32); exp(x − m) / Σ exp(x − m) is the same number for every m.",
+        "before it computes exp, which then cannot overflow to ∞.",
+        meaning="exp(x) overflows for x above 709 (88 in float32). Subtracting a number m changes nothing in exact "
+        "arithmetic: exp(x − m) / Σ exp(x − m) is the same for every m.",
     )
     difference = Reason(
         "exponentials",
-        "`{powers}` / `{divisor}` is computed as exp(x − y) instead of exp(x) / exp(y), because that is the same in "
-        "exact arithmetic, and stays finite where exp(x) or exp(y) alone overflows to ∞.",
-        meaning="exp(x) / exp(y) is exp(x − y); exp overflows beyond 709 (88 in float32).",
+        "`{powers}` / `{divisor}` is computed as exp(x − y) instead of exp(x) / exp(y), because both are equal in "
+        "exact arithmetic, but exp(x) or exp(y) may overflow to ∞.",
+        meaning="exp(x) / exp(y) is exp(x − y). exp(x) overflows for x above 709 (88 in float32).",
     )
     other_sum = Reason(
         "other_sum",
-        "`{powers}` / `{divisor}` is computed as written, not as a softmax, because `{divisor}` is a sum of other "
-        "exponentials than `{powers}`. So an overflow of exp to ∞ stays possible.",
-        meaning="Softmax is exp(x) divided by the sum of the same exp(x), over some of its axes.",
+        "`{powers}` / `{divisor}` is computed as written, not as a softmax, because `{divisor}` is not the sum of "
+        "`{powers}` but of other exponentials. So exp may still overflow to ∞.",
+        meaning="softmax(x) is exp(x) divided by the sum of the same exp(x) over some of its axes.",
         change="Divide by the sum of the same exponentials, with keepdims=True.",
     )
     dtype = Reason(
         "dtype",
-        "`{powers}` / `{divisor}` is computed as written, not as one exp of the difference of the exponents, because "
-        "these are {given}: they are subtracted only where both are {wanted}, as the result is.",
-        meaning="In uint8 1 − 2 is 255, and in float32 x − y is rounded more than in float64. So exponents of any "
-        "other dtype than the result's are left alone.",
+        "`{powers}` / `{divisor}` is computed as written, not as exp of a difference, because the exponents are "
+        "{given}: they are subtracted only if both are {wanted}, as the result is.",
+        meaning="In uint8 1 − 2 is 255, and in float32 x − y is rounded more than in float64. So exponents are "
+        "subtracted only in the dtype of the result.",
         change="Convert the exponents first: x.astype(...).",
     )
 
@@ -168,15 +169,15 @@ class QuotientOfOnePlusExp(Rule):
     negative = Reason(
         "sigmoid",
         "Division by 1 + `{powers}` is computed as multiplication by sigmoid(−x), where x is the operand of "
-        "`{powers}`, because that is the same number, and is computed without an exp that can overflow, as exp(x) may.",
-        meaning="The sigmoid of x is 1 / (1 + exp(−x)); exp overflows beyond 709 (88 in float32).",
+        "`{powers}`, because both are equal in exact arithmetic, but exp(x) may overflow to ∞.",
+        meaning="sigmoid(x) is 1 / (1 + exp(−x)). exp(x) overflows for x above 709 (88 in float32).",
     )
     positive = Reason(
         "sigmoid",
-        "`{powers}` divided by the sum of itself and `{other}` is computed as one sigmoid of the difference of the "
-        "exponents, because that is the same number, and exp(x) alone may overflow: ∞ / ∞ is NaN.",
-        meaning="exp(x) / (exp(x) + exp(y)) is 1 / (1 + exp(y − x)), the sigmoid of x − y; 1 is exp(0). exp overflows "
-        "beyond 709 (88 in float32).",
+        "`{powers}` divided by the sum of itself and `{other}` is computed as one sigmoid of the exponents' "
+        "difference, because exp(x) may overflow, and ∞ / ∞ is NaN.",
+        meaning="exp(x) / (exp(x) + exp(y)) is 1 / (1 + exp(y − x)), which is sigmoid(x − y). A 1 in the sum is "
+        "exp(0). exp(x) overflows for x above 709 (88 in float32).",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -226,9 +227,9 @@ class LogOfSoftmax(Rule):
 
     log_softmax = Reason(
         "log_softmax",
-        "`{outer}` of `{inner}` is computed in one step (log_softmax) instead of two, because small probabilities in "
-        "`{inner}` are rounded to 0, and log(0) is −∞; in one step the result is an ordinary number.",
-        meaning="The log of softmax(x) is y − log Σ exp(y) with y = x − max(x): no exp(y) overflows, and the sum is at "
+        "`{outer}` of `{inner}` is computed in one step (log_softmax), because `{inner}` rounds small probabilities "
+        "to 0, and log(0) is −∞. The result of log_softmax is finite.",
+        meaning="log(softmax(x)) is y − log Σ exp(y), with y = x − max(x). No exp(y) overflows, and the sum is at "
         "least 1.",
     )
 
@@ -253,17 +254,17 @@ class LogOfSigmoid(Rule):
 
     log_sigmoid = Reason(
         "log_sigmoid",
-        "The log of `{inner}` is computed as −softplus(−x), where x is the operand of `{inner}`, and softplus(x) is "
-        "log(1 + exp(x)) without overflow, because that is the same number, and finite also where `{inner}` is rounded "
-        "to 0: log(0) is −∞.",
-        meaning="sigmoid(x) is 1 / (1 + exp(−x)), so its log is −log(1 + exp(−x)).",
+        "The log of `{inner}` is computed as −softplus(−x), where x is the operand of `{inner}`, because `{inner}` "
+        "may be rounded to 0, and log(0) is −∞.",
+        meaning="sigmoid(x) is 1 / (1 + exp(−x)), so its log is −log(1 + exp(−x)). softplus(x) is log(1 + exp(x)), "
+        "computed without overflow.",
     )
     complement = Reason(
         "log_one_minus_sigmoid",
-        "The log of 1 − `{inner}` is computed as −softplus(x), where x is the operand of `{inner}`, and softplus(x) is "
-        "log(1 + exp(x)) without overflow, because that is the same number, and finite also where `{inner}` is rounded "
-        "to 1: log(1 − 1) is −∞.",
-        meaning="1 − sigmoid(x) is 1 / (1 + exp(x)), so its log is −log(1 + exp(x)).",
+        "The log of 1 − `{inner}` is computed as −softplus(x), where x is the operand of `{inner}`, because `{inner}` "
+        "may be rounded to 1, and log(1 − 1) is −∞.",
+        meaning="1 − sigmoid(x) is 1 / (1 + exp(x)), so its log is −log(1 + exp(x)). softplus(x) is log(1 + exp(x)), "
+        "computed without overflow.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -299,9 +300,9 @@ class LogSumExponentials(Rule):
 
     logsumexp = Reason(
         "logsumexp",
-        "The log of the sum of `{powers}` is computed in one step (logsumexp) instead of three, because logsumexp "
-        "subtracts the largest operand of exp first: exp of what is left cannot overflow to ∞.",
-        meaning="log Σ exp(x) is m + log Σ exp(x − m) for every m; exp overflows beyond 709 (88 in float32).",
+        "The log of the sum of `{powers}` is computed in one step (logsumexp), because logsumexp subtracts the "
+        "largest operand before it computes exp, which then cannot overflow to ∞.",
+        meaning="For every m, log Σ exp(x) is m + log Σ exp(x − m). exp(x) overflows for x above 709 (88 in float32).",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -369,17 +370,16 @@ class LogOfOnePlusExp(Rule):
 
     softplus = Reason(
         "softplus",
-        "The log of 1 + `{powers}` is computed in one step (softplus) instead of three, because that is the same in "
-        "exact arithmetic, and stays finite where `{powers}` overflows to ∞.",
-        meaning="softplus(x) is log(1 + exp(x)), which is close to x for large x.",
+        "The log of 1 + `{powers}` is computed in one step (softplus), because both are equal in exact arithmetic, "
+        "but softplus stays finite if `{powers}` overflows to ∞.",
+        meaning="softplus(x) is log(1 + exp(x)), which is close to x if x is large.",
     )
     broadcast = Reason(
         "broadcast",
-        "The log of 1 + `{powers}` is computed as written, not in one step (softplus), because the addition broadcasts "
-        "`{powers}`: its shape is {before}, that of the result {after}. So an overflow of `{powers}` to ∞ stays "
-        "possible.",
+        "The log of 1 + `{powers}` is computed as written, not as softplus, because the addition broadcasts "
+        "`{powers}` from shape {before} to {after}. So `{powers}` may still overflow to ∞.",
         meaning="A rule never changes the shape of a result.",
-        change="Broadcast the exponent, or the log.",
+        change="Broadcast the exponent or the log, instead of the exponential.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -416,7 +416,7 @@ class NllOfSoftmax(Rule):
         "nll_log_softmax",
         "The negative log likelihood of `{inner}` is computed from the operand of `{inner}`, not from its result, "
         "because small probabilities in the result are rounded to 0, and log(0) is −∞.",
-        meaning="The log of softmax(x) is y − log Σ exp(y) with y = x − max(x): no exp(y) overflows, and the sum is at "
+        meaning="log(softmax(x)) is y − log Σ exp(y), with y = x − max(x). No exp(y) overflows, and the sum is at "
         "least 1.",
     )
 
@@ -446,9 +446,10 @@ class SoftmaxGradientOfNll(Rule):
 
     fused = Reason(
         "nll_gradient",
-        "`{outer}` of `{inner}` is computed from the probabilities `{s}` and the truth in one formula that does not "
-        "divide by `{s}`, because small probabilities are rounded to 0, and 0 / 0 is NaN.",
-        meaning="The gradient of NLL(softmax(x)) is (s · Σ t − t) · g / Σ t, where s is softmax(x) and t the truth.",
+        "`{outer}` of `{inner}` is computed in one formula from the probabilities `{s}` and the target, without "
+        "dividing by `{s}`, because small probabilities are rounded to 0, and 0 / 0 is NaN.",
+        meaning="The gradient of NLL(softmax(x)) is (s · Σ t − t) · g / Σ t, where s is softmax(x), t is the target, "
+        "and g is the gradient of the NLL.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -473,9 +474,9 @@ class LogOfOneMinusExp(Rule):
 
     log1mexp = Reason(
         "log1mexp",
-        "The log of 1 − `{powers}` is computed in one step (log1mexp), because 1 − `{powers}` loses digits where "
-        "`{powers}` is near 1, and is rounded to 1 where it is near 0.",
-        meaning="log1mexp(x) is log(−expm1(x)) from −log 2 on, and log1p(−exp(x)) below (Mächler).",
+        "The log of 1 − `{powers}` is computed in one step (log1mexp), because 1 − `{powers}` loses digits if "
+        "`{powers}` is near 1, and is rounded to 1 if `{powers}` is near 0.",
+        meaning="log1mexp(x) is log(−expm1(x)) for x ≥ −log 2, and log1p(−exp(x)) for smaller x (Mächler).",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -506,10 +507,10 @@ class LogOfChosen(Rule):
 
     chosen = Reason(
         "log_of_chosen",
-        "The log of the sum of `{powers}` times one-hot rows is computed from the log of `{powers}`, because a small "
-        "probability is rounded to 0, and log(0) is −∞.",
-        meaning="One-hot rows have a single 1 each, and choose one element of each row: log Σ h · p is the log of the "
-        "chosen p.",
+        "The log of the sum of `{powers}` times one-hot rows is computed from the log of `{powers}`, because small "
+        "probabilities are rounded to 0, and log(0) is −∞.",
+        meaning="A one-hot row has a single 1, so it selects one element of each row: log Σ h · p is the log of the "
+        "selected p.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -541,16 +542,18 @@ class LogOfSum(Rule):
 
     logaddexp = Reason(
         "logaddexp",
-        "The log of `{y}`, a sum of exponentials, is computed from their exponents (logaddexp), because exp may "
-        "overflow to ∞, or be rounded to 0, where the log of the sum is an ordinary number.",
-        meaning="log(exp(a) + exp(b)) is max(a, b) + log(1 + exp(−|a − b|)); exp overflows beyond 709 (88 in float32).",
+        "The log of `{y}`, a sum of exponentials, is computed from the exponents (logaddexp), because exp may "
+        "overflow to ∞ or be rounded to 0, although the log of the sum is finite.",
+        meaning="log(exp(a) + exp(b)) is max(a, b) + log(1 + exp(−|a − b|)). exp(x) overflows for x above 709 (88 in "
+        "float32).",
     )
     weights = Reason(
         "weights",
         "The log of `{y}`, a sum of weighted exponentials, is computed as written, not as logsumexp(x + log w), "
-        "because the weights w, `{weights}`, are not known to be positive, and log w is a number only where they are.",
+        "because the weights `{weights}` are not known to be positive, as log w requires.",
         meaning="The log of Σ w · exp(x) is logsumexp(x + log w), in which no exp overflows.",
-        change="Write ex.logsumexp(x + ex.log(w), axis), or choose with np.take_along_axis instead of one-hot weights.",
+        change="Write ex.logsumexp(x + ex.log(w), axis). If the weights are one-hot, select elements with "
+        "np.take_along_axis instead.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -624,8 +627,8 @@ class LogOfPart(Rule):
 
     part = Reason(
         "log_of_part",
-        "The log is taken of all of `{powers}` before `{part}` picks or moves its elements, because the log of "
-        "`{powers}` is computed in one step, which stays finite where `{powers}` is rounded to 0.",
+        "The log of all of `{powers}` is computed before `{part}` selects or moves elements, because this log is "
+        "computed in one step, which stays finite if `{powers}` is rounded to 0.",
         meaning="np.log(p)[:, 1] is np.log(p[:, 1]).",
     )
 
@@ -653,8 +656,8 @@ class OtherLog(Rule):
 
     natural = Reason(
         "natural_log",
-        "`{outer}` of `{powers}` is computed as its natural log times {factor}, because the log of `{powers}` is "
-        "computed in one step, which stays finite where `{powers}` overflows to ∞ or is rounded to 0.",
+        "`{outer}` of `{powers}` is computed as the natural log times {factor}, because the natural log is computed "
+        "in one step, which stays finite if `{powers}` overflows or is rounded to 0.",
         meaning="log10(x) is log(x) / log(10).",
     )
 

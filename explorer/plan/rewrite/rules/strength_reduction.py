@@ -32,28 +32,29 @@ class PowerByProducts(Rule):
 
     power = Reason(
         "power",
-        "`{x}` to the power {exponent} is computed as {formula}, where x is `{x}`, instead of by np.power, because "
-        "np.power takes many times longer.",
-        meaning="Each product rounds its result, so that x³ and x⁴ may differ from np.power's in the last digit.",
+        "`{x}` to the power {exponent} is computed as {formula}, where x is `{x}`, because np.power takes many times "
+        "longer.",
+        meaning="Each product is rounded, so x³ and x⁴ may differ from np.power in the last digit.",
     )
     type = Reason(
         "type",
-        "The power of `{x}` is computed by np.power, not by a few multiplications, because with these the result "
-        "would be {given}, and it must be {wanted}.",
+        "The power of `{x}` is computed by np.power, not by multiplications, because multiplications would give "
+        "{given}, but the result must be {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
         change="Convert the operand first: x.astype(...).",
     )
     domain = Reason(
         "domain",
-        "`{x}` to the power ½ is computed by np.power, not as a square root, because `{x}` may hold −∞, for which the "
-        "power is ∞ and the root NaN.",
-        meaning="The range of a value is known from the operation that makes it; square and abs give none below 0.",
+        "`{x}` to the power ½ is computed by np.power, not as a square root, because `{x}` may contain −∞, for which "
+        "the power is ∞ but the square root is NaN.",
+        meaning="The range of a value is known from its operation: for example, results of square and abs are never "
+        "negative.",
         change="Write ex.sqrt(x) for a square root.",
     )
     minus_zero = Reason(
         "minus_zero",
-        "`{x}` to the power ½ is computed by np.power, not as a square root, because `{x}` may hold −0.0, for which "
-        "the power is 0.0 and the root −0.0.",
+        "`{x}` to the power ½ is computed by np.power, not as a square root, because `{x}` may contain −0.0, for "
+        "which the power is 0.0 but the square root is −0.0.",
         meaning="−0.0 and 0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
         change="Write ex.sqrt(x) for a square root.",
     )
@@ -96,16 +97,16 @@ class DivisionByPowerOfTwo(Rule):
 
     halving = Reason(
         "halving",
-        "Dividing by {divisor} is computed as multiplying by {factor}, because {divisor} is a power of two, so both "
-        "give the same number to the last bit, and multiplying is faster than dividing.",
-        meaning="x / 4 is x · 0.25 exactly; x / 3 and x · 0.333… differ in the last digit, so that stays a division.",
+        "Division by {divisor} is computed as multiplication by {factor}, because {divisor} is a power of two, so "
+        "both give the same bits, and multiplication is faster.",
+        meaning="x / 4 is exactly x · 0.25. x / 3 and x · 0.333… differ in the last digit, so x / 3 stays a division.",
     )
     type = Reason(
         "type",
-        "Dividing `{x}` by a number is computed as written, not as multiplying by its reciprocal, because that is done "
-        "only where operand and result have one shape and dtype: `{x}` is {given}, and the result is {wanted}.",
-        meaning="Of floats, both give the same number to the last bit where the divisor is a power of two. Integers "
-        "would be converted to floats either way.",
+        "The division of `{x}` by a number is computed as written, not as a multiplication, because operand and "
+        "result must have the same shape and dtype: `{x}` is {given}, and the result is {wanted}.",
+        meaning="For floats, both give the same bits if the divisor is a power of two. Integers would be converted to "
+        "floats either way.",
         change="Convert the operand first: x.astype(...).",
     )
 

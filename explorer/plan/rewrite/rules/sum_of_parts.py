@@ -28,16 +28,17 @@ class SumOfParts(Rule):
 
     joined = Reason(
         "sum_of_parts",
-        "{count:array} are joined end to end instead of added, because each of them is zero outside of its own part, "
-        "and these parts lie one after the other: nothing is added, and no zeros are written.",
-        meaning="np.concatenate([a, 0 * b]) + np.concatenate([0 * a, b]) is np.concatenate([a, b]). Where x[:3] and "
+        "{count:array} are concatenated instead of added, because each is zero outside its own part, and these parts "
+        "are adjacent, so there is nothing to add.",
+        meaning="np.concatenate([a, 0 * b]) + np.concatenate([0 * a, b]) is np.concatenate([a, b]). If x[:3] and "
         "x[3:] are read, the gradient of x is such a sum.",
     )
     gaps = Reason(
         "gaps",
-        "{count:array}, each of them zero outside of its own part, are added. Where such parts lie one directly after "
-        "the other, the arrays are joined end to end instead; these {condition}.",
-        meaning="Parts that lie one after the other, from the first place of an axis to the last, can be joined.",
+        "{count:array}, each zero outside its own part, are added, not concatenated, because their parts are not "
+        "adjacent: they {condition}.",
+        meaning="Such arrays can be concatenated if each part begins where the previous one ends, and the parts cover "
+        "the whole axis.",
     )
 
     def match(self, node: Any, graph: PlanGraph) -> Answer:
@@ -59,11 +60,9 @@ class SumOfParts(Rule):
         for index in order:
             begin, end, _ = spans[index][axis]
             if begin != stop:
-                return self.gaps.declined(
-                    count=len(terms), condition="overlap" if begin < stop else "leave places between"
-                )
+                return self.gaps.declined(count=len(terms), condition="overlap" if begin < stop else "leave gaps")
             stop = end
         if stop != first.shape[axis]:
-            return self.gaps.declined(count=len(terms), condition="leave places behind the last one")
+            return self.gaps.declined(count=len(terms), condition="leave a gap after the last one")
         parts = [graph.operands(terms[index])[0] for index in order]
         return self.joined.applied(Concatenate(axis)(*parts), count=len(terms))

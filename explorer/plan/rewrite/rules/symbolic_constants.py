@@ -39,12 +39,11 @@ class ProductWithZero(Rule):
 
     zero = Reason(
         "zero_product",
-        "Nothing is multiplied, and the result is a ZeroTensor (zeros that are not stored), because one factor is a "
-        "ZeroTensor, and its product with anything is zero. An ordinary array of 0.0 would not be left out: 0.0 · ∞ "
-        "is {instead}.",
-        meaning="A ZeroTensor is the zero of algebra; it is only described and stores no numbers. ex.tensor(0.0) is a "
-        "number and is multiplied as such.",
-        change="Use ex.tensor(np.zeros(…)), which holds numbers, where 0 · ∞ must be NaN.",
+        "The product is not computed: it is a ZeroTensor (zeros that are not stored), because one factor is a "
+        "ZeroTensor. A factor of stored zeros would be multiplied, because 0.0 · ∞ is {instead}.",
+        meaning="A ZeroTensor is an exact zero, and its product with any value is zero. It stores no elements. "
+        "ex.tensor(0.0) is an ordinary number, which is multiplied.",
+        change="Use ex.tensor(np.zeros(…)), which stores its elements, if 0 · ∞ must be NaN.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -64,16 +63,16 @@ class ProductWithOneHot(Rule):
 
     row = Reason(
         "one_hot_product",
-        "Row or column {position} of `{other}` is picked, instead of computing the matrix product, because the other "
-        "factor is a one-hot vector: all zeros but for index {position}.",
+        "Row or column {position} of `{other}` is selected, instead of computing the matrix product, because the "
+        "other factor is a one-hot vector: its only 1 is at index {position}.",
         meaning="A one-hot vector has a single 1, like a row of np.eye: np.eye(3)[1] @ x is x[1].",
     )
     dtype = Reason(
         "dtype",
-        "The matrix product of `{other}` and a one-hot vector is computed, instead of picking a row of `{other}`, "
-        "because the row would be {given}, and the product must be {wanted}.",
+        "The matrix product of `{other}` and a one-hot vector is computed, instead of selecting a row of `{other}`, "
+        "because the row would be {given}, but the product must be {wanted}.",
         meaning="A one-hot vector has a single 1, like a row of np.eye. A rule never changes the dtype of a result.",
-        change="Make the one-hot vector with the dtype of the other factor.",
+        change="Create the one-hot vector with the dtype of the other factor.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -101,35 +100,31 @@ class ProductWithOneHotRows(Rule):
 
     picked = Reason(
         "one_hot_rows",
-        "Rows or columns of `{other}` are picked, as in `{other}`[`{labels}`], instead of computing the matrix "
-        "product, because each row of the other factor is one-hot: all zeros but for a 1, at the place that "
-        "`{labels}` gives.",
+        "Rows or columns of `{other}` are selected, as in `{other}`[`{labels}`], instead of computing the matrix "
+        "product, because each row of the other factor is one-hot, with its 1 at the index from `{labels}`.",
         meaning="A one-hot row has a single 1, like a row of np.eye: np.eye(3)[labels] @ x is x[labels].",
     )
     added = Reason(
         "one_hot_rows",
-        "Rows or columns of `{other}` are added up at the places that `{labels}` gives, instead of computing the "
-        "matrix product, because each row of the other factor is one-hot: all zeros but for a 1, which stands at that "
-        "place.",
+        "Rows or columns of `{other}` are added at the indices `{labels}`, instead of computing the matrix product, "
+        "because each row of the other factor is one-hot, with its 1 at the index from `{labels}`.",
         meaning="A one-hot row has a single 1, like a row of np.eye: np.eye(3)[labels].T @ x is the result of "
         "np.add.at(zeros, labels, x).",
     )
     dtype = Reason(
         "dtype",
-        "The matrix product of `{other}` and one-hot rows (each a single 1 among zeros) is computed, instead of "
-        "picking rows of `{other}`, because picked rows would be {given}, as `{other}` is, and the product "
-        "is {wanted}.",
+        "The matrix product of `{other}` and one-hot rows is computed, instead of selecting rows of `{other}`, "
+        "because selected rows would be {given}, but the product must be {wanted}.",
         meaning="A one-hot row has a single 1, like a row of np.eye. A rule never changes the dtype of a result.",
-        change="Make the one-hot rows with the dtype of the other factor.",
+        change="Create the one-hot rows with the dtype of the other factor.",
     )
     batched = Reason(
         "batched",
-        "The matrix product of `{other}` and one-hot rows is computed, instead of picking rows of `{other}`, because "
-        "rows are picked only from a matrix, by a vector of class numbers; here `{other}` is {type} and the class "
-        "numbers are {labels}.",
-        meaning="One-hot rows have a single 1 each: np.eye(3)[labels] @ x is x[labels], for a vector of labels and a "
-        "matrix x.",
-        change="Reshape the labels to a vector, and the other factor to a matrix.",
+        "The matrix product of `{other}` and one-hot rows is computed, because rows are selected only from a matrix, "
+        "by a vector of class labels; here `{other}` is {type} and the labels are {labels}.",
+        meaning="A one-hot row has a single 1. If labels is a vector and x is a matrix, np.eye(3)[labels] @ x is "
+        "x[labels].",
+        change="Reshape the labels to a vector and the other factor to a matrix.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -166,9 +161,9 @@ class ZeroThroughView(Rule):
 
     moved = Reason(
         "zero_moved",
-        "`{node}` is not computed: a ZeroTensor (zeros that are not stored) stands for its result, because its operand "
-        "`{x}` is a ZeroTensor, and zeros that are reshaped, transposed, repeated or added up are zeros.",
-        meaning="A ZeroTensor has a shape and a dtype, and stores no numbers.",
+        "`{node}` is not computed: its result is a ZeroTensor (zeros that are not stored), because its operand `{x}` "
+        "is one, and zeros that are reshaped, transposed, repeated or added are zeros.",
+        meaning="A ZeroTensor has a shape and a dtype, but stores no elements.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -188,17 +183,17 @@ class SumWithZero(Rule):
 
     dropped = Reason(
         "zero_term",
-        "{count:term is|terms are} left out of a sum of {terms:term}, because adding a ZeroTensor, which is an exact "
-        "zero, changes no number. An array of 0.0 would not be left out: adding 0.0 turns −0.0 into {instead}.",
-        meaning="A ZeroTensor is the zero of algebra: x + 0 is x, also for −0.0. −0.0 and 0.0 are equal in "
-        "comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+        "{count:term is|terms are} removed from a sum of {terms:term}, because adding a ZeroTensor, which is an exact "
+        "zero, changes no number. Stored zeros would be added: −0.0 + 0.0 is {instead}.",
+        meaning="A ZeroTensor is an exact zero: x + 0 is x, even for −0.0. −0.0 and 0.0 are equal in comparisons, but "
+        "1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
     )
     type = Reason(
         "type",
-        "The addition of a ZeroTensor is computed, not left out, because without it the result would be {type}, and "
-        "it must be {wanted}.",
+        "The addition of a ZeroTensor is computed, not removed, because without it the result would be {type}, but it "
+        "must be {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
-        change="Use a ZeroTensor of the shape and dtype of the other terms.",
+        change="Use a ZeroTensor with the shape and dtype of the other terms.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
