@@ -33,8 +33,8 @@ _WHOLE_ROWS = "A reduction, such as a sum or a softmax, combines the elements of
 _UNFUSED = 'ex.EvalPlan(without=["fuse"]) runs every operation separately.'
 _SAVED = "so {saved_bytes} in {temporaries:intermediate result|intermediate results} are never written to memory"
 _IN_PARTS = (
-    f"`{{operations}}` are fused into one loop over {{blocks:block}}, {_SAVED}. Each block is a part of a row, because "
-    "whole rows, whose elements `{last}` combines, do not fit into the cache."
+    f"`{{operations}}` are fused into one loop over {{blocks:block}}, {_SAVED}. Whole rows, whose elements `{{last}}` "
+    "combines, do not fit into the cache, so blocks are parts of rows."
 )
 _ONE_PRODUCT = "and one loop can compute only one matrix product, convolution or pooling"
 
@@ -45,8 +45,8 @@ class Fuse(Pass):
 
     fused = Reason(
         "chain",
-        "`{operations}` are fused into one loop over blocks of their arrays, because their results have one shape and "
-        f"all but the last are read only within the loop, {_SAVED}.",
+        "`{operations}` are fused into one loop, because their results have one shape and all but the last are read "
+        f"only in the loop, {_SAVED}.",
         meaning=_FUSED,
         change="Request one of these results, or read it in a second operation: it is then written to memory. "
         f"{_UNFUSED}",
@@ -77,29 +77,27 @@ class Fuse(Pass):
     )
     reduced_halved = Reason(
         "reduction",
-        f"{_IN_PARTS} The parts are added in NumPy's order, so the result has the same bits as without fusion.",
+        f"{_IN_PARTS} They are added in NumPy's order, so the result has the same bits as without fusion.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}. Rows that are too long for the cache are divided at the same positions as "
         "in NumPy's summation.",
         change=_UNFUSED,
     )
     reduced_exact = Reason(
         "reduction",
-        f"{_IN_PARTS} The order of the parts does not matter, because `{{last}}` returns an element and rounds "
-        "nothing.",
+        f"{_IN_PARTS} Their order does not matter, because `{{last}}` returns an element and rounds nothing.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}. For example, the largest of the parts' largest elements is the largest of "
         "all.",
         change=_UNFUSED,
     )
     reduced_integers = Reason(
         "reduction",
-        f"{_IN_PARTS} The order of the parts does not matter, because {{given}} numbers are not rounded.",
+        f"{_IN_PARTS} Their order does not matter, because {{given}} numbers are not rounded.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}. Only sums and products of floating-point numbers are rounded.",
         change=_UNFUSED,
     )
     reduced_joined = Reason(
         "reduction",
-        f"{_IN_PARTS} NumPy divides rows at other positions, so the order of additions differs from that without "
-        "fusion, and the last digits may differ.",
+        f"{_IN_PARTS} NumPy divides rows at other positions, so the last digits may differ from those without fusion.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}. A floating-point sum is rounded differently for each order of its terms.",
         change=f"For the same last digits as without fusion: {_UNFUSED}",
         numerics="reordering",

@@ -60,8 +60,8 @@ class Recall(Pass):
     recalled_equal = Reason(
         "recalled",
         "{count:value is|values are} taken from an earlier evaluation instead of being computed again, because the "
-        "program still holds the expressions that were evaluated; {equal} of them are not the same expressions but "
-        "equal ones. This saves {saved_flops}.",
+        "program still holds the expressions that were evaluated; {equal:of them is not the same expression but an "
+        "equal one|of them are not the same expressions but equal ones}. This saves {saved_flops}.",
         meaning="The value of an evaluated expression is kept as long as the program holds the expression. Two "
         "expressions are equal if they apply the same operations to the same values.",
         change="Delete the expressions (del y) to have their values computed again.",

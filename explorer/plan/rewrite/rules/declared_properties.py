@@ -111,8 +111,8 @@ class Involution(Rule):
     )
     integers = Reason(
         "dtype",
-        "The reciprocal of the reciprocal of `{x}` is computed as written, because `{x}` is {given}, and not all "
-        "numbers of this dtype are equal to 1 / (1 / x).",
+        "The reciprocal of the reciprocal of `{x}` is computed as written, because `{x}` is {given}, and for some "
+        "numbers of this dtype, 1 / (1 / x) is not x.",
         meaning="np.reciprocal(5) is 0, and the reciprocal of 0 is not 5. The reciprocal of the complex number 0 is "
         "NaN.",
         change="Convert the operand to real floating point first: x.astype(...).",

@@ -24,8 +24,7 @@ class RoundTripCopy(Rule):
 
     direct = Reason(
         "applied",
-        "`{x}` is used without the copy on {there}, which would only be copied again, because copying changes no "
-        "number.",
+        "`{x}` is used directly instead of through a copy on {there}, because copying changes no number.",
         meaning="Copying an array to another device and back gives the same array.",
     )
 
