@@ -1,4 +1,4 @@
-"""Planner: converts the registered roots to a schedule with a pipeline of passes, and records every decision."""
+"""Planner: converts the requested expressions to a schedule with a pipeline of passes, and records every decision."""
 
 from explorer.plan.graph.pass_base import Again, Pass
 from explorer.plan.graph.reasons import Applied, Declined, Reason, reason

@@ -1,7 +1,6 @@
-"""Planning context: an id, for cache keys, of everything that a plan depends on except the graph.
+"""Cache key for everything a plan depends on besides its graph.
 
-Planning is deterministic: equal graphs and equal options give equal plans, as long as no rule or kernel is registered
-or replaced.
+Planning is deterministic: equal graphs, options, rules and kernels give equal plans.
 """
 
 from __future__ import annotations
@@ -19,10 +18,7 @@ _latest: tuple[Options | None, tuple[Rule, ...], tuple[Callable[..., Any], ...],
 
 
 def planning_context(options: Options) -> int:
-    """Return the id of the combination of ``options``, registered rules and kernels.
-
-    Equal combinations have equal ids.
-    """
+    """Return an id for ``options`` with the registered rules and kernels; equal combinations have equal ids."""
     global _latest
     rules, functions = tuple(Rule.rules), tuple(kernels.values())
     # Read the whole tuple at once, because another thread may replace it.

@@ -113,10 +113,7 @@ class Options:
 
     @functools.cached_property
     def of_bodies(self) -> Options:
-        """Options for the bodies of calls that are not inlined: one lane, no workers and no updates.
-
-        Such a call is one kernel.
-        """
+        """Options for bodies of calls that are not inlined: one lane, no workers and no updates."""
         return self.with_fields(Order, lanes=1).with_fields(Inline, network=None).with_fields(UpdateInPlace, pairs=())
 
 
@@ -125,7 +122,6 @@ OPTIONS = tuple(inspect.signature(Options).parameters)
 
 
 def _check_without(without: object, passes: tuple[Step, ...]) -> None:
-    """Raise OperandError or UnknownNameError unless ``without`` contains names of passes that may be excluded."""
     known = PASSES if passes is PIPELINE else tuple(dict.fromkeys([*PASSES, *pass_names(passes)]))
     names = f"the names of passes to leave out ({', '.join(known)})"
     check_type(without, "without", tuple, names, 'without="fuse", or without=["fuse", "simplify"]')
@@ -143,7 +139,6 @@ def _check_without(without: object, passes: tuple[Step, ...]) -> None:
 
 
 def _replaced(step: Step, replacements: Mapping[type[Pass], Pass]) -> Step:
-    """Return the replacement of ``step``, or ``step`` itself if there is none."""
     return next((replacement for kind, replacement in replacements.items() if isinstance(step, kind)), step)
 
 

@@ -136,7 +136,7 @@ def watching(watcher: Watcher) -> Iterator[None]:
 
 
 def _report_recorded(graph: PlanGraph) -> None:
-    """Call the watcher, unless there is none or it was called before."""
+    """Call the watcher if there is one and it was not called before."""
     watcher = _watcher.get()
     if watcher is not None:
         _watcher.set(None)  # reset it first, because the bodies of functions may be planned during this call
@@ -144,7 +144,6 @@ def _report_recorded(graph: PlanGraph) -> None:
 
 
 def _report_progress(name: str, graph: PlanGraph) -> None:
-    """Call the user's progress callback, if there is one."""
     callback = current_callback()
     if callback is not None:
         callback(Progress("planning", f"{name} ({counted_text(len(graph.live), 'node')})"))

@@ -5,9 +5,8 @@ log_softmax(x), of any order, do not. The program is therefore rewritten before 
 rules that the planner applies later. If a rule created the node that is differentiated, the gradient's scope records
 the rule, and the pass `Simplify` records a decision about it.
 
-A formula may be spread over several calls: for example, one layer computes exp, and another layer computes the log of
-its sum. Calls that contain parts of one formula are replaced by the operations in their bodies. All other calls are
-kept.
+A formula may be spread over several calls: for example, one layer computes exp, and another the log of its sum. Only
+calls that contain parts of such a formula are replaced by the operations in their bodies.
 """
 
 from __future__ import annotations
@@ -102,11 +101,11 @@ class _Program:
         self.rules, self.origins = rules, origins
 
     def operands(self, node: Expr) -> tuple[Expr, ...]:
-        """Return the operands of ``node``; none of them is replaced."""
+        """Return the operands of ``node``."""
         return node.operands
 
     def resolve(self, node: Expr) -> Expr:
-        """Return ``node``; no node is replaced."""
+        """Return ``node``."""
         return node
 
     def over(self, node: Expr, images: Mapping[int, Expr]) -> Expr:

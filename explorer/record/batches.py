@@ -1,8 +1,8 @@
 """Batches of operations or calls: the nodes that compute a batch, and the kernels that compute these nodes.
 
-A pass records that it formed a batch; later passes replace, merge and fuse the nodes of the batch. To find the kernels
-that compute a batch in the end, its nodes are followed through these changes, in the order in which nodes are produced.
-Views use the result to draw batches, and the recorder uses it to sum the measured times of their kernels.
+Later passes replace, merge and fuse the nodes of a batch. To find the kernels that finally compute it, its nodes are
+followed through these changes, in the order in which nodes are produced. Views use the result to draw batches, and the
+recorder to sum the measured times of their kernels.
 """
 
 from __future__ import annotations

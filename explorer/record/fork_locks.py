@@ -1,7 +1,6 @@
 """Locks in forked processes: a child process inherits locks held by threads of its parent, but not those threads.
 
-Objects that own a lock, or state that threads change, register here. In each child process they create the lock and the
-state again.
+Objects with a lock, or with state that threads change, register here and recreate both in each child process.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ def renew_in_children(owner: Renewable) -> None:
 
 
 def _renew() -> None:
-    """Call ``renew`` of all registered objects."""
     for owner in list(_owners):
         owner.renew()
 

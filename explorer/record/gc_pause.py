@@ -1,7 +1,7 @@
 """Pause of garbage collection during work that creates many long-lived objects, such as the rows of a recording.
 
-CPython starts a collection after a number of allocations, and each collection visits all young objects. Rows that
-remain in use cannot be freed, so these visits are useless. Reference counting still frees other objects.
+CPython starts collections after a number of allocations, but these rows stay in use, so visiting them is useless.
+Reference counting still frees other objects.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Rows of layers: wiring, policies and gradients, and their text form.
 
-A layer is not an operation, so a graph only contains the layer's operations. These rows record additional facts: the
-wiring of the sublayers, the origin of each policy's value, and the reason why a gradient is built or not. They contain
-only strings and numbers, so a recording from a file describes its layers without the layers' classes.
+A graph only contains a layer's operations. These rows record the wiring of the sublayers, the origin of each policy's
+value, and why a gradient is built or not. They contain only strings and numbers, so reading a recording does not
+require the layers' classes.
 """
 
 from __future__ import annotations

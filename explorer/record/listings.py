@@ -1,7 +1,7 @@
 """Listings: lines of the cells and files in which a program was recorded, in order, each with its rows of sources.
 
-Views show the program next to the graph and mark the line of a node. A recording always contains the line of each node.
-It contains the source texts of cells and functions up to a size limit. Listings show what is available.
+Views show the program next to the graph and mark the line of a node. A recording contains the line of each node, but
+source texts only up to a size limit, so listings may be incomplete.
 """
 
 from __future__ import annotations

@@ -145,10 +145,7 @@ def _same(
     final: Mapping[int, int],
     kernel_of: Mapping[int, int],
 ) -> str:
-    """Return a sentence about the first two nodes, one from each side, that run in the same kernel.
-
-    Returns "" if there are none.
-    """
+    """Return a sentence about the first two nodes, one from each side, in the same kernel; "" if there are none."""
     first: dict[int, int] = {}
     for node in nodes:
         if final.get(node, node) in kernel_of:

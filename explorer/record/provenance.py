@@ -1,7 +1,7 @@
 """Provenance: maps from kernels to the nodes and lines of the user's program that they compute, and back.
 
-Views, profiles and ``plan.compare`` use these maps. They are derived from the decisions of a recording, and passes do
-not store them: a pass only records which nodes it replaced, and these replacements form chains.
+The maps are derived from the decisions of a recording: each pass records which nodes it replaced, and these
+replacements form chains.
 """
 
 from __future__ import annotations

@@ -152,10 +152,7 @@ class Recording:
         return f"{variable} = {self.label(node)}" if variable else self.label(node)
 
     def variable_note(self, node: int) -> str:
-        """Return a note about how many values were assigned to a node's variable.
-
-        The note is "" if there is only one value or no variable.
-        """
+        """Return a note about how many values were assigned to a node's variable; "" if there is at most one."""
         variable = self.variables.get(node)
         produced_by = self.nodes.born
         # A node that a pass produced has the value of the recorded node that it replaces.

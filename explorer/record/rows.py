@@ -341,8 +341,8 @@ class InterfaceRow:
 class FileOperator:
     """Operator of a model file: its attributes and weights, with the names used in the file.
 
-    An operator may be recorded as several nodes, or as none. Nodes have the attributes of the engine's operations,
-    whereas users look for the attributes in the file ("pads", "group").
+    An operator may be recorded as several nodes, or as none, and nodes have other attributes than the operator in the
+    file ("pads", "group").
     """
 
     scope: int

@@ -1,6 +1,6 @@
-"""The shell of IPython that runs the user's code, if there is one, and the parts that it has.
+"""The IPython shell that runs the user's code, if there is one.
 
-Servers of apps, such as Solara, put an object without most of these parts in the shell's place.
+App servers, such as Solara, replace the shell by an object that lacks most of its parts.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 
 def shell_part(*path: str) -> Any:
-    """Return a part of the running shell by the names that lead to it; None if there is no shell, or it lacks one.
+    """Return the running shell's attribute at ``path``, or None if the shell or an attribute is missing.
 
-    Without names it is the shell itself. IPython is not imported for it.
+    Without a path, return the shell itself. IPython is not imported.
 
     >>> from explorer.record.shell import shell_part
     >>> shell_part("kernel", "get_parent") is None  # no notebook runs this

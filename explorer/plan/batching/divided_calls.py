@@ -1,8 +1,7 @@
-"""Divided mapped calls:
+"""Divided mapped calls: ``ex.map`` in several parts, each computed by one worker.
 
-``ex.map`` in several parts; each part is computed by one worker. A part is a call that is not inlined, so its operands
-are sent in one message and its results in another. It contains a mapped call over fewer elements, which is planned like
-any other call (plan/passes/inline.py).
+A part is a call that is not inlined, so its operands are sent in one message and its results in another. It contains a
+mapped call over fewer elements, which is planned like any other call (plan/passes/inline.py).
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ def divided_us(call: MappedCall, types: Sequence[AnyType], batched_us: float, ne
 
 
 def part_count(call: MappedCall, network: Network) -> int:
-    """Return the number of parts: one for each worker, but not more than there are elements."""
+    """Return the number of parts: one per worker, but at most one per element."""
     return max(1, min(network.workers, call.size))
 
 

@@ -124,5 +124,4 @@ def _batch_mapped(call: MappedCall, size: int, batched: tuple[bool, ...], operan
 
 
 def _swapped(node: Expr) -> Expr:
-    """Swap the first two axes of ``node``."""
     return Transpose((1, 0, *range(2, node.ndim)))(node)

@@ -1,9 +1,9 @@
 """Cost model: estimated times of kernels in µs.
 
-They are computed from one reference table, so plans are the same on every machine. The time of a kernel is its start-up
-time, plus the time of its arithmetic or of its memory traffic, whichever is larger (the roofline model). This is crude
-but sufficient. For example, the estimates decide whether a thousand small kernels become one, and the costs of such
-alternatives differ by large factors. `ex.calibrate` (run/calibrate.py) measures the same five figures on another
+Plans are the same on every machine, because the times are computed from one reference table. The time of a kernel is
+its start-up time, plus the time of its arithmetic or of its memory traffic, whichever is larger (the roofline model).
+This crude model is sufficient, because alternatives differ by large factors: for example, whether a thousand small
+kernels become one. `ex.calibrate` (run/calibrate.py) measures the same five figures on another
 machine, for plans with ``costs="measured"``.
 """
 

@@ -86,10 +86,7 @@ def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], lis
 
 
 def _cost_of_one(node: Expr, operands: tuple[Expr, ...], graph: PlanGraph, cost_model: CostModel) -> KernelCost:
-    """Return the cost of ``node`` as its own kernel.
-
-    It is a view, a call that was not inlined, or another operation.
-    """
+    """Return the cost of ``node`` as its own kernel."""
     size = result_bytes(node)
     if node.operation.view and operands:
         return KernelCost(0, size, cost_model.view, 0, 0)

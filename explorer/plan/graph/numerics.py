@@ -1,7 +1,7 @@
 """The numerical contract: four classes of changes to floating-point numbers, and two levels that permit classes.
 
-Every rule and pass declares a class, and a plan has a level. A compiler's ``-ffast-math`` enables the last class with a
-single switch. Here each rewrite is a separate decision, and the default level permits no rewrite of the last class.
+Every rule and pass declares a class, and a plan has a level. The default level permits no rewrite of the last class,
+which a compiler enables with ``-ffast-math``.
 
 The classes, from the strictest to the weakest:
 

@@ -1,18 +1,17 @@
 """The graph that passes change: its live nodes, the substitutions made so far, and the decisions that explain them.
 
-Operands are read through the substitutions, so replacing a node rebuilds nothing. A replacement deep in a graph
-therefore does not affect the nodes above it, and a user's expressions never change. Every substitution stores the index
+Operands are read through the substitutions, so replacing a node rebuilds no other node, and a user's expressions never
+change. Every substitution stores the index
 of its decision. From these indices the recording reproduces the graph at any step (assets/decisions/0001 and 0002).
 
 Every pass and every rule reads and changes this graph. Between two refreshes its tables may be out of date: ``live``
 and ``inputs`` are from the last refresh. ``users`` may count too many readers of a node, but never too few.
 
-An invalid change raises an error immediately; the error names the rule or pass. Otherwise a user's faulty pass would
-cause an error in a later pass or in the run, where the name of the faulty pass is not known.
+An invalid change immediately raises an error that names the rule or pass. Otherwise, the error would occur in a later
+pass or in the run, where the faulty pass is not known.
 
-Declined decisions are as useful as applied ones: they show a user why nothing happened. But they are far more frequent,
-because in a loop the same rule declines for the same reason thousands of times. Equal declined decisions of a stage are
-therefore merged into one decision with many subjects.
+Declined decisions show a user why nothing happened. In a loop, the same rule may decline for the same reason thousands
+of times, so equal declined decisions of a stage are merged into one decision with many subjects.
 """
 
 from __future__ import annotations
@@ -466,7 +465,6 @@ def _cycle(graph: PlanGraph, reader: Expr, operand: Expr) -> DeclarationError:
 
 
 def _check_substitution(graph: PlanGraph, decision: int, old: Expr, new: Expr) -> None:
-    """Raise DeclarationError if ``new`` cannot replace ``old``."""
     decider = graph.decider(decision)
     # Equal types are the same object, so compare identity.
     if getattr(new, "type", None) is not old.type:
@@ -484,7 +482,6 @@ def _check_substitution(graph: PlanGraph, decision: int, old: Expr, new: Expr) -
 
 
 def _check_kernel(graph: PlanGraph, decision: int, members: Sequence[Expr]) -> None:
-    """Raise DeclarationError if ``members`` cannot run as one kernel."""
     decider = graph.decider(decision)
     rule, fix = _kernel_fault(graph, members)
     if rule:

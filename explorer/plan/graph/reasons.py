@@ -50,7 +50,7 @@ class RuleInfo:
 
     @property
     def info(self) -> RuleInfo:
-        """The RuleInfo itself; therefore `PlanGraph.decide` accepts a RuleInfo in place of a rule or pass."""
+        """The RuleInfo itself, so that `PlanGraph.decide` accepts it in place of a rule or pass."""
         return self
 
     @functools.cached_property
@@ -199,7 +199,7 @@ def reason(code: str) -> Reasons:
 class Applied:
     """Answer of a rule that replaces the node by ``new``.
 
-    If no reason is declared, ``reason`` is the sentence, and ``code`` is the code. Example: see ``ex.Rule``.
+    ``reason`` is a declared Reason, or a sentence with its ``code``. Example: see ``ex.Rule``.
     """
 
     new: Expr

@@ -1,7 +1,7 @@
 """Offsets in the arena: buffers are placed side by side, or results are packed if this takes less memory.
 
-Buffers side by side are simple, because a result stays in one buffer. Packing is less simple, so it is used only if it
-saves bytes. Offsets are always multiples of a cache line, because sizes are.
+Side by side is easier to understand, because a result stays in one buffer, so packing is used only if it saves bytes.
+Offsets are multiples of a cache line, because sizes are.
 """
 
 from __future__ import annotations

@@ -26,8 +26,6 @@ _VIEWS = (Reshape, Transpose, BroadcastTo, Slice, Index0, StopGradient)
 
 
 class _Layout(NamedTuple):
-    """Memory layout of a view's elements."""
-
     strides: tuple[int, ...] | None
     """stride of each axis, in elements; None for row-major order"""
     copies: bool
@@ -35,7 +33,7 @@ class _Layout(NamedTuple):
 
 
 def with_copies(kernels: Sequence[Kernel], cost_model: CostModel) -> tuple[Kernel, ...]:
-    """Return the kernels; reshapes that copy are marked, and their cost includes the copy.
+    """Return the kernels, with copying reshapes marked and their costs including the copy.
 
     Operands whose strides are known only in a run count as row-major: parameters, tensors, results of calls, and
     user-defined views. Kernels that run once for all runs are unchanged, because their results are not in the planned
@@ -89,7 +87,7 @@ def _layout(operation: Operation, shape: Shape, strides: tuple[int, ...] | None)
     operand = as_strided(np.empty(1, np.uint8), shape, strides)
     if isinstance(operation, Reshape):
         try:
-            # NumPy 2 raises ValueError if a copy would be needed, and this is the question here.
+            # NumPy 2 raises ValueError if a copy would be needed.
             view = np.reshape(operand, operation.shape, copy=False)
         except ValueError:
             return _Layout(None, copies=True)

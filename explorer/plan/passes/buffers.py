@@ -140,7 +140,6 @@ class Buffers(Pass):
         record_blocks(self.blocks, graph, schedule, kernel_of)
 
     def _record_copies(self, graph: PlanGraph, kernels: Sequence[Kernel]) -> None:
-        """Record a decision for each reshape that copies."""
         for kernel in kernels:
             if kernel.copies:
                 facts = {"operand": kernel.reads[0], "size_bytes": kernel.cost.bytes}

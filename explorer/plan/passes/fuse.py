@@ -3,9 +3,8 @@ memory.
 
 One traversal decides which nodes form a kernel. plan/schedule/blocked_kernel.py decides, based only on shapes, how the
 kernel runs block by block. A value with two readers is always the result of its kernel, even if both readers are in the
-same kernel later. Groups are therefore trees, and no kernel can depend on itself through another kernel. A cheap value
-could be recomputed in the kernel of each reader, which would save memory traffic. But the plan would then contain
-operations that the program does not contain, and the panel could not assign each node to one kernel.
+same kernel later. Groups are therefore trees, and no kernel can depend on itself through another kernel. Cheap values
+are not recomputed in each reader's kernel, because the panel could then not assign each node to one kernel.
 """
 
 from __future__ import annotations
@@ -429,7 +428,6 @@ class Fuse(Pass):
                 graph.decline(self.chain, self.nothing_to_join, facts, node, estimated_cost_us=0.0)
 
     def _decline_type(self, node: Expr, graph: PlanGraph) -> None:
-        """Record a declined decision if fused kernels do not support the type of ``node`` or of one of its operands."""
         operation = node.operation
         if not (operation.elementwise or operation.is_tileable or operation.reduced_axes is not None):
             return

@@ -241,7 +241,6 @@ class Inline(Pass):
 
 
 def _is_inlinable(operation: Operation) -> bool:
-    """Return whether a call can be replaced by the operations of its body, or of its vectorized body."""
     return isinstance(operation, Call) and (operation.inlinable or isinstance(operation, MappedCall))
 
 
@@ -253,10 +252,7 @@ def _index_items(nodes: Iterable[Expr], items: dict[int, list[Expr]], graph: Pla
 
 
 def _boundary_us(call: Expr, graph: PlanGraph) -> float:
-    """Return the time in µs to write and read the operands and results of a call.
-
-    Fusion could save it if the call were inlined.
-    """
+    """Return the time in µs to write and read a call's operands and results, which fusion could save after inlining."""
     transferred = [call.type.nbytes, *[operand.type.nbytes for operand in graph.operands(call) if operand.operands]]
     return 2 * sum(transferred) / REFERENCE_COST_MODEL.bandwidth
 

@@ -67,7 +67,6 @@ class JoinProducts(Pass):
             self._join(nodes, graph)
 
     def _join(self, nodes: list[Expr], graph: PlanGraph) -> None:
-        """Replace the products ``nodes`` by one product, or record a declined decision."""
         operand = graph.inputs[nodes[0].uid][0]
         cost_model = self.cost_model
         largest_us = max([kernel_cost(node, graph.inputs[node.uid], cost_model, call=False) for node in nodes])
@@ -116,10 +115,7 @@ class JoinProducts(Pass):
 
 
 def _joinable(graph: PlanGraph) -> list[list[Expr]]:
-    """Return, for each value, its products with several constant matrices.
-
-    Products that are requested results are excluded.
-    """
+    """Return, for each value, its products with several constant matrices, except requested results."""
     products: dict[int, list[Expr]] = {}
     for node in graph.live if graph.has_parameters else ():
         if type(node.operation) is Matmul:
@@ -139,10 +135,7 @@ def _is_weighted(node: Expr, graph: PlanGraph) -> bool:
 
 
 def _term(product: Expr, graph: PlanGraph) -> tuple[Expr, Expr] | None:
-    """Return (sum, vector) if the only reader of ``product`` is a sum that adds a constant vector.
-
-    Otherwise returns None.
-    """
+    """Return (sum, vector) if the only reader of ``product`` is a sum that adds a constant vector, else None."""
     if graph.users[product.uid] != 1:
         return None
     (sum_node,) = graph.readers(product)

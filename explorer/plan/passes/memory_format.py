@@ -99,10 +99,7 @@ class MemoryFormat(Pass):
 
 
 def _reading_pixels(kernel: Kernel, pixel_by_pixel: set[int]) -> Kernel:
-    """Return ``kernel``, with blocks in the memory order of its images if it is a fused reduction of images.
-
-    Blocks in memory order read a few contiguous ranges.
-    """
+    """Return ``kernel``, with blocks in the memory order of its images if it is a fused reduction of images."""
     blocks = kernel.blocks
     if blocks is None or blocks.tiling is None:
         return kernel

@@ -10,8 +10,8 @@ By default the simulation uses the reference costs, so the order is the same on 
 order and the memory offsets would differ between machines. Executors (run/execution/executors) may begin kernels in any
 order that run/execution/kernel_dependencies.py allows.
 
-The heuristic "depth_first" follows one branch to its end before it begins the next one, as InferFramework does. Nets
-that were tuned for InferFramework then run in the same order and use memory in the same order.
+The heuristic "depth_first" follows one branch to its end before it begins the next one, as InferFramework does, so nets
+that were tuned for InferFramework run, and use memory, in the same order.
 
 Updates in place (plan/passes/update_in_place.py) begin after all other kernels have ended.
 """
@@ -41,7 +41,7 @@ at a time"""
 
 
 class _Queue:
-    """Kernels that are ready, and if several run at a time, kernels that wait for a running kernel."""
+    """Kernels that are ready and, if several kernels may run at a time, kernels that wait for a running kernel."""
 
     def __init__(
         self, priorities: list[Priority], producers: Sequence[Sequence[int]], users: list[list[int]], parallel: bool
@@ -216,10 +216,7 @@ class Order(Pass):
         raise NotImplementedError
 
     def _positions(self, kernels: Sequence[Kernel], producers: Sequence[Sequence[int]]) -> list[int]:
-        """Return the position of each kernel in the subclass's order.
-
-        Raises DeclarationError if the order is invalid.
-        """
+        """Return each kernel's position in the subclass's order; raise DeclarationError if the order is invalid."""
         sequence = [*self.sequence(kernels, producers)]
         position_of = {index: position for position, index in enumerate(sequence)}
         fault, too_early = "", []
@@ -251,7 +248,7 @@ class Order(Pass):
     ) -> None:
         """Record whether kernels run concurrently.
 
-        ``concurrent_us`` and ``sequential_us`` are the times with and without.
+        ``concurrent_us`` and ``sequential_us`` are the estimated times with and without concurrency.
         """
         kernels = ordered.kernels
         facts = {
@@ -271,7 +268,6 @@ class Order(Pass):
 def _producers_and_users(
     kernels: Sequence[Kernel], kernel_of: Mapping[int, int]
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Return, for each kernel, the indices of its producers, and the indices of its readers."""
     producers: list[list[int]] = [[] for _ in kernels]
     users: list[list[int]] = [[] for _ in kernels]
     for index, kernel in enumerate(kernels):

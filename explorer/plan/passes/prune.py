@@ -1,7 +1,7 @@
 """Prune: removes nodes that no root needs any more (dead code elimination).
 
-Substitutions have already disconnected these nodes, so they are not live any more. The pass records a decision about
-them, so that nodes do not disappear from the graph without a reason.
+Substitutions have already disconnected these nodes. The pass records a decision about them, so that no node disappears
+from the graph without a reason.
 """
 
 from __future__ import annotations

@@ -41,10 +41,10 @@ class ReusableValues:
 class Recall(Pass):
     """Reuse results of earlier evaluations.
 
-    The pass runs first, so that nothing that only a known value needs is planned, and again after simplify. The values
-    of a program must not depend on which earlier values are still available. If a value may be rounded to 0 or ∞, and
-    simplify could avoid computing it, reusing it could change the result. In this case simplify runs first, and only
-    the values that remain in the graph are reused.
+    The pass runs first, so that nothing that only a known value needs is planned, and again after simplify. Results
+    must not depend on which earlier values are still available. If a value may be rounded to 0 or ∞, simplify might
+    avoid computing it, so reusing it could change a result. In this case simplify runs first, and only the values that
+    remain in the graph are reused.
     """
 
     simplified: bool = False

@@ -1,7 +1,6 @@
 """Shape values: results that were computed before the plan was built, because shapes in the plan depend on them.
 
-They are not part of the planned program; the net computed them earlier to find shapes. With this pass, the decisions of
-the plan in a recording include this work and the cost of planning again.
+The net computed them to find shapes, so they are not part of the planned program. The pass only reports them.
 """
 
 from __future__ import annotations
@@ -15,10 +14,7 @@ from explorer.plan.graph.reasons import Reason
 
 
 class ComputedFirst(NamedTuple):
-    """Value that determines shapes.
-
-    The fields are the operator that reads it, its name and text there, and how it was computed.
-    """
+    """Value that determines shapes: the operator that reads it, and the value's name and text in this operator."""
 
     operator: str
     name: str

@@ -371,7 +371,6 @@ def applicable_rules(graph: PlanGraph, rules: tuple[Rule, ...] | None = None) ->
 
 
 def _check(rule: Rule, node: Expr, new: Expr, fresh: list[Expr], graph: PlanGraph) -> None:
-    """Raise DeclarationError if the replacement ``new`` has another type than ``node``, or reads ``node``."""
     # Equal types are the same object, so compare identity; this check runs for every replacement.
     if new.type is not node.type:
         raise DeclarationError(

@@ -188,10 +188,7 @@ class UpdateInPlace(Pass):
         graph: PlanGraph,
         base: dict[int, Expr],
     ) -> _Refusal | None:
-        """Return why a new value can never overwrite its parameter, whatever other kernels there are.
-
-        None if it can.
-        """
+        """Return why a new value can never overwrite its parameter, whatever other kernels do, or None if it can."""
         if kernel is None or result.uid in graph.notes(Prepared) or result.type != parameter.type:
             return _Refusal(self.not_computed, {"type": str(result.type)})
         # The value is one root because of the pair. If it is a root twice, the caller also requests it.

@@ -222,10 +222,7 @@ def _folded(operation: Operation, type_: AnyType, operands: Sequence[Structured 
 
 
 def _uniform(operation: Operation, type_: TensorType, operands: Sequence[Structured]) -> Structured | None:
-    """Return the constant if all elements of the result are the same number, otherwise None.
-
-    The number is computed only once, whatever the shape.
-    """
+    """Return the constant if all elements of the result are the same number, which is computed once, else None."""
     scalars: list[Array] = []
     for operand in operands:
         if not isinstance(operand, (Full, Zero)):
@@ -274,10 +271,7 @@ def _reduce_equal(operation: Sum | Mean, element: Array, operand_type: AnyType, 
 
 
 def _listed(operation: Operation, type_: TensorType, operands: Sequence[Structured]) -> Structured | Declined:
-    """Return the result as a list of elements, or as a shorter structured constant if possible.
-
-    Decline if it is too large.
-    """
+    """Return the result as a list of elements or a shorter structured constant; decline if it is too large."""
     types = [operand.type_of(()) for operand in operands]
     largest = max([operand_type.size for operand_type in types if isinstance(operand_type, TensorType)], default=0)
     if type_.size > _MAX_LISTED or largest > _MAX_READ or operation.flops(type_, *types) > _MAX_FLOPS:

@@ -44,7 +44,7 @@ class Literal:
         return f"{self.value:g}"
 
     def variables(self) -> set[str]:
-        """Return the empty set, because a number contains no variables."""
+        """Return the empty set."""
         return set()
 
 

@@ -1,7 +1,7 @@
 """Matchers: functions with which rules test operations, constants, signs and dtypes.
 
-Matchers examine only structure, never values, so a result is valid for every run. True means that the property
-certainly holds; False means that this is not known.
+Matchers examine only structure, never values, so their results are valid for every run. True means that a property
+certainly holds, False that this is not known.
 """
 
 from __future__ import annotations
@@ -103,7 +103,6 @@ def never_minus_zero(node: Expr) -> bool:
 
 
 def _gives_no_minus_zero(node: Expr) -> bool:
-    """Return whether the operation of ``node`` never returns −0.0."""
     operation = node.operation
     if isinstance(operation, Full):
         return str(operation.value) != "-0.0"

@@ -160,7 +160,6 @@ def _register(instance: Rule) -> None:
 
 
 def _check_roots(rule_class: type[Rule]) -> None:
-    """Raise DeclarationError if the ``roots`` of a rule are missing, or are not operation classes."""
     roots = getattr(rule_class, "roots", ())
     if not roots:
         raise DeclarationError(

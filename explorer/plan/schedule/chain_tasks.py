@@ -1,9 +1,8 @@
 """Schedules as tasks for workers without shared memory: one task for each chain, and the values passed between
 them.
 
-Executors for processes and machines ("async", "dask") use the tasks, and so does ``plan.estimate``.
-plan/schedule/task_assignment.py then chooses the workers. A chain is not divided, because each of its kernels waits for
-the previous kernel anyway, and dividing it would only add a message.
+The executors "async" and "dask" and ``plan.estimate`` use the tasks, and plan/schedule/task_assignment.py chooses their
+workers. A chain is not divided, because each kernel waits for the previous one anyway, so dividing only adds a message.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ A schedule is built in three steps. Each step creates a frozen record, so nothin
 `Kernel` runs as one step and has a cost. plan/graph/kernels.py creates kernels, and the pass `MemoryFormat` replaces
 those whose memory format changes. `OrderedKernels`, created by the pass `Order`, contains the order of the kernels and
 the reasons for it. A `Schedule`, created by the pass `Buffers`, also contains the memory of each result and of the
-whole run. The attributes that passes add to a kernel are stored in tuples indexed by kernel. If they were stored in the
-kernels, every pass would have to copy all kernels, which would take as long as planning.
+whole run. The attributes that passes add are stored in tuples indexed by kernel, because copying all kernels in every
+pass would take as long as planning.
 
 Executors run a schedule, the program (run/execution/program.py) allocates its memory, and the recorder records it.
 Terms for memory are the same everywhere:

@@ -156,7 +156,7 @@ _NAMES = (
 
 
 def _decision_texts(recording: Recording) -> list[tuple[str, ...]]:
-    """Return the text of each decision. Decisions with equal texts are equal, regardless of the ids of their nodes."""
+    """Return the text of each decision, without the ids of its nodes."""
     stages = recording.stages
     return [
         (

@@ -1,8 +1,7 @@
 """Matching of the recorded nodes of two recordings, first by structure and then by matched neighbours.
 
-``plan.compare`` and the side-by-side views use this module. A diff of the node lists would miss pairs in parts of the
-graph that were moved or renamed. Structural digests find equal parts anywhere, and the remaining nodes are matched by
-their neighbours.
+A diff of the node lists would miss parts of the graph that were moved or renamed. Structural digests find equal parts
+anywhere, and the remaining nodes are matched by their neighbours.
 """
 
 from __future__ import annotations
@@ -426,7 +425,6 @@ def graphs(before: Recording, after: Recording) -> tuple[dict[int, RecordedGraph
 
 
 def _graphs_of(recording: Recording, digest_of: dict[Hashable, int]) -> dict[int, RecordedGraph]:
-    """Return body index → graph for one recording."""
     rows = recording.nodes
     nodes_of_body: dict[int, list[int]] = {}
     for node, body in enumerate(rows.body):

@@ -1,9 +1,7 @@
 """JSON form of recordings.
 
-Rows keep their field names, nodes are stored as columns, and long tables have one list per row.
-
-Files, the command line and tests use this form. The encoder, the decoder and the published schema are derived from the
-fields of the row classes, so a new field needs no code here.
+Rows keep their field names, nodes are stored as columns, and long tables have one list per row. The encoder, the
+decoder and the published schema are derived from the fields of the row classes, so a new field needs no code here.
 """
 
 from __future__ import annotations
@@ -206,7 +204,6 @@ def _named(names: Mapping[str, str], name: Any) -> Any:
 
 
 def _renamed(names: Mapping[str, str], row: Any) -> Any:
-    """Return ``row`` with its fields renamed by ``names``."""
     return {names.get(name, name): value for name, value in row.items()} if isinstance(row, Mapping) else row
 
 

@@ -55,7 +55,6 @@ class _MismatchError(Exception):
 
 @cache
 def _decoder(value_type: Any) -> _Decoder:
-    """Return the decoder for a type."""
     origin, arguments = get_origin(value_type), get_args(value_type)
     if is_dataclass(value_type) and isinstance(value_type, type):
         return _row_decoder(value_type)
@@ -75,7 +74,6 @@ def _decoder(value_type: Any) -> _Decoder:
 
 
 def _plain_decoder(value_type: Any) -> _Decoder:
-    """Return the decoder for a scalar type or a literal type."""
     if value_type is Any:
         return lambda value: value
     choices = get_args(value_type) if get_origin(value_type) is Literal else ()
@@ -123,7 +121,6 @@ def _list_decoder(member: Any, container: type[list[Any]] | type[tuple[Any, ...]
 
 
 def _tuple_decoder(members: tuple[Any, ...]) -> _Decoder:
-    """Return the decoder for a tuple of fixed length."""
     decoders = [_decoder(member) for member in members]
 
     def decode_tuple(value: Any) -> tuple[Any, ...]:
@@ -136,7 +133,6 @@ def _tuple_decoder(members: tuple[Any, ...]) -> _Decoder:
 
 
 def _dict_decoder(key: type, member: Any) -> _Decoder:
-    """Return the decoder for a dict whose keys have one type and whose values have one type."""
     decode = _decoder(member)
 
     def decode_dict(value: Any) -> dict[Any, Any]:

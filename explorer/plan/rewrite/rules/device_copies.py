@@ -1,7 +1,7 @@
 """Unnecessary copies between devices: round trips, and copies of constants.
 
-A copy is the most expensive operation of a small program, because it waits for the other device. However, no rule moves
-an operation to another device, because the user decides where a program computes.
+In a small program, a copy is the most expensive operation, because it waits for the other device. But no rule moves an
+operation to another device, because the user decides where a program computes.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule

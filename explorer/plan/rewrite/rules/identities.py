@@ -172,7 +172,6 @@ class NoOp(Rule):
 
 
 def _is_unlimited(operation: Clip) -> bool:
-    """Return whether every number is between the limits of ``operation``."""
     return operation.low in (None, -math.inf) and operation.high in (None, math.inf)
 
 
@@ -198,7 +197,7 @@ class SumOfOne(Rule):
 class RedundantActivation(Rule):
     """relu(x) and |x| are x if x is known to be nonnegative, for example if x is the result of relu.
 
-    √x is excluded for |x|: √(−0.0) is −0.0, and its absolute value is 0.0. Relu keeps −0.0.
+    |√x| is kept, because √(−0.0) is −0.0, whose absolute value is 0.0. relu(√x) is √x, because relu keeps −0.0.
     """
 
     numerics = "exact"

@@ -244,10 +244,7 @@ def _is_weights(value: Expr, graph: PlanGraph) -> bool:
 
 
 def _never_pays(saved: int, graph: PlanGraph) -> bool:
-    """Return whether scaling the weights certainly takes longer than it saves.
-
-    In this case not even a declined decision is useful.
-    """
+    """Return whether scaling the weights certainly costs more than it saves, so that no decision is needed."""
     return not graph.has_parameters and saved / REFERENCE_COST_MODEL.flops < REFERENCE_COST_MODEL.call
 
 

@@ -279,10 +279,7 @@ class TermsOfWeights(IntoWeights):
 
 
 def _affine(value: Expr, graph: PlanGraph) -> Affine | None:
-    """Return ``value`` as a product with weights and an optional constant term for channels.
-
-    Returns None for other values.
-    """
+    """Return ``value`` as a product with weights and an optional constant term for channels, or None."""
     if _is_linear_product(value):
         return Affine(value, value)
     if not isinstance(value.operation, _SUMS):
@@ -444,18 +441,12 @@ def _read_elsewhere(node: Expr, affine: Affine, graph: PlanGraph) -> Declined | 
 
 
 def _is_prepared(affine: Affine, graph: PlanGraph) -> bool:
-    """Return whether the product itself depends only on weights.
-
-    It is then computed once, with everything applied to it.
-    """
+    """Return whether the product itself depends only on weights, so that it is computed once anyway."""
     return graph.has_parameters and is_constant(affine.product, graph)
 
 
 def _never_pays(node: Expr, graph: PlanGraph) -> bool:
-    """Return whether scaling the weights certainly takes longer than it saves.
-
-    In this case not even a declined decision is useful.
-    """
+    """Return whether scaling the weights certainly costs more than it saves, so that no decision is needed."""
     return not graph.has_parameters and node.size / REFERENCE_COST_MODEL.flops < REFERENCE_COST_MODEL.call
 
 
@@ -480,15 +471,11 @@ def other_type(product: Expr, node: Expr, other: Expr) -> Declined:
 
 
 def named(value: Expr, graph: PlanGraph) -> Expr:
-    """Return the value of which ``value`` is a view.
-
-    Sentences can show the name of a weight, but a reshape of it has no name.
-    """
+    """Return the value of which ``value`` is a view, because sentences show names, and views have none."""
     while value.operation.view and (operands := graph.operands(value)):
         value = operands[0]
     return value
 
 
 def _size(node: Expr) -> int:
-    """Return the number of elements, used as a sort key."""
     return node.size

@@ -1,7 +1,6 @@
 """Slices and concatenations that cancel each other, so that no elements are joined only to be split again.
 
-Gates of recurrent layers and heads of attention are written this way: matrices are joined for one product, and the
-result is split again.
+For example, recurrent layers and attention concatenate matrices for one product and split its result.
 """
 
 # ruff: noqa: D102  # match() is documented once, by Rule

@@ -1,11 +1,10 @@
 """Compositions that overflow as written, and their stable forms.
 
-Frameworks usually have a second function for the stable form: log_softmax in addition to softmax, a loss "with logits"
-in addition to the loss. Here a user writes the textbook formula, and the plan computes its numerically stable form.
-Both are equal in exact arithmetic. They differ if exp overflows (beyond 709, or 88 in float32) or is rounded to 0;
-otherwise only the last digits differ. Each rule makes one step, and its result is matched again. For example, the log
-of a slice of a softmax becomes the slice of the log, and the log becomes a log-softmax. Structures that no rule
-recognises are computed as written.
+Frameworks usually have a second function for the stable form, such as log_softmax or a loss "with logits". Here a user
+writes the textbook formula, and the plan computes its stable form. The two forms are equal in exact arithmetic. They
+differ if exp overflows (beyond 709, or 88 in float32) or is rounded to 0; otherwise only the last digits differ. Each
+rule makes one step, and its result is matched again. For example, the log of a slice of a softmax becomes the slice of
+the log, and the log becomes a log-softmax. Structures that no rule recognises are computed as written.
 
 ``ex.grad`` applies these rules before it differentiates the program (plan/stabilise.py), because the gradients of the
 stable operations are stable too.
@@ -146,7 +145,6 @@ class QuotientOfExponentials(Rule):
         return self.softmax.applied(as_node(Softmax(reduction.axes)(x), node), powers=powers, axes=list(reduction.axes))
 
     def _of_two(self, node: Expr, powers: Expr, divisor: Expr, graph: PlanGraph) -> Answer:
-        """Return the answer for a quotient of two exponentials."""
         (x,), (y,) = graph.operands(powers), graph.operands(divisor)
         if x.dtype != node.dtype or y.dtype != node.dtype:
             facts = {"powers": powers, "divisor": divisor, "wanted": str(node.dtype)}
@@ -326,10 +324,7 @@ class LogSumExponentials(Rule):
 
 
 def _below_views(powers: Expr, graph: PlanGraph) -> Expr | None:
-    """Return x if ``powers`` is exp(x), or the same view of x if it is a view of exp(x).
-
-    Returns None for other values.
-    """
+    """Return x if ``powers`` is exp(x), the same view of x if it is a view of exp(x), or else None."""
     views: list[Expr] = []
     while isinstance(powers.operation, (Reshape, Transpose, BroadcastTo)):
         views.append(powers)
@@ -343,10 +338,7 @@ def _below_views(powers: Expr, graph: PlanGraph) -> Expr | None:
 
 
 def _multiple(value: Expr, graph: PlanGraph) -> tuple[Expr, float]:
-    """If ``value`` is x times or divided by a positive number, return x and the factor.
-
-    Otherwise return ``value`` and 1.
-    """
+    """Return (x, factor) if ``value`` is x times or divided by a positive number, else (``value``, 1)."""
     if isinstance(value.operation, (Multiply, Divide)):
         a, b = graph.operands(value)
         number = constant(b, graph)
@@ -574,10 +566,7 @@ class LogOfSum(Rule):
         return self.logaddexp.applied(as_node(value, node), y=y)
 
     def _of_weighted(self, y: Expr, graph: PlanGraph) -> Answer:
-        """Decline if powers are multiplied by a tensor before they are summed.
-
-        Plans do not depend on the values of tensors.
-        """
+        """Decline if powers are multiplied by a tensor before they are summed, because its sign is not known."""
         if producer(y, Sum) is None:
             return None
         (product,) = graph.operands(y)

@@ -124,10 +124,7 @@ class DivisionByPowerOfTwo(Rule):
 
 
 def _inverts_exactly(number: float, node: Expr) -> bool:
-    """Return whether 1 / number is exact in the node's dtype.
-
-    It is, if the number is a power of two, far from the limits of the range.
-    """
+    """Return whether 1 / number is exact in the node's dtype: powers of two far from the limits of the range."""
     limits = np.finfo(node.dtype)
     if not math.isfinite(number) or not float(limits.tiny) <= abs(number) <= 1 / float(limits.tiny):
         return False

@@ -25,7 +25,6 @@ from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
 def _zero(node: Expr) -> Expr:
-    """Record a ZeroTensor with the type of ``node``."""
     return Zero(node.shape, node.dtype, "", node.device)()
 
 
