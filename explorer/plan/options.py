@@ -104,10 +104,7 @@ class Options:
         raise UnknownNameError(kind.name, kind="pass", known=pass_names(self.passes))
 
     def with_fields(self, kind: type[Pass], **changes: Any) -> Options:
-        """Return options in which fields of the pass of class ``kind`` are changed.
-
-        If it was excluded, nothing changes.
-        """
+        """Return options with changed fields of the pass of class ``kind``, unless it was excluded."""
         passes = tuple([_with(step, changes) if isinstance(step, kind) else step for step in self.passes])
         return self if passes == self.passes else replace(self, passes=passes)
 

@@ -121,10 +121,7 @@ class _Program:
         return image
 
     def settled(self, node: Expr, original: Expr) -> Expr:
-        """Apply the rules to ``node``, and then to all nodes that they create, in topological order.
-
-        Returns the result.
-        """
+        """Apply the rules to ``node`` and to all nodes that they create; return the result."""
         for _, rule in self.rules.at(type(node.operation), node.operands):
             first = next_uid()
             with recording_at(node.scope, node.code, node.instruction):

@@ -83,10 +83,7 @@ def fact_text(name: str, value: Any, label: Callable[[int], str]) -> str:
 
 @lru_cache(maxsize=1024)
 def fields(template: Template) -> tuple[tuple[str, str, str], ...]:
-    """Return (fact name, noun, plural) for each fact in a sentence, in order.
-
-    Noun and plural are "" if there is none.
-    """
+    """Return (fact name, noun or "", plural or "") for each fact in a sentence, in order."""
     return tuple(FIELD.findall(template))
 
 

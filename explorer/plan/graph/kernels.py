@@ -24,10 +24,7 @@ at equal positions"""
 
 
 class BodySchedules(dict[int, Schedule]):
-    """Map from the id of a body to its schedule, for calls that are not inlined.
-
-    The planner fills it before `order`.
-    """
+    """Map from body id to schedule, for calls that are not inlined; filled before the pass `Order`."""
 
 
 def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], list[Kernel], dict[int, int]]:

@@ -279,10 +279,7 @@ class PlanGraph:
         return len(self.decisions) - 1
 
     def decider(self, decision: int) -> RuleInfo:
-        """Return the rule or pass that made the decision with index ``decision``.
-
-        Raises DeclarationError if there is none.
-        """
+        """Return the rule or pass of the decision with this index; raise DeclarationError if there is none."""
         if type(decision) is not int or not 0 <= decision < len(self.decisions):
             raise DeclarationError(
                 f"a change of the graph by the decision {decision!r}",

@@ -156,10 +156,7 @@ _ORDERS: tuple[Callable[[Span], tuple[int, ...]], ...] = (_by_size, _by_area, _b
 
 
 def _overlaps(spans: Sequence[Span], limit: int) -> list[list[int]] | None:
-    """Return for each span the spans that are in use at the same time.
-
-    Returns None if there are more than ``limit`` pairs.
-    """
+    """Return for each span the spans that are in use at the same time; None if there are more than ``limit`` pairs."""
     overlaps: list[list[int]] = [[] for _ in spans]
     alive: list[int] = []
     pairs = 0
@@ -178,10 +175,7 @@ def _overlaps(spans: Sequence[Span], limit: int) -> list[list[int]] | None:
 
 
 def _greedy(spans: Sequence[Span], order: Sequence[int], overlaps: Sequence[Sequence[int]]) -> tuple[list[int], int]:
-    """Place spans one after another, each in the smallest gap that fits.
-
-    Returns the offsets and the arena's size in bytes.
-    """
+    """Place spans one after another in the smallest gap that fits; return offsets and the arena's size in bytes."""
     offsets = [-1] * len(spans)
     end = 0
     for index in order:

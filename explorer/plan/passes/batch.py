@@ -247,10 +247,7 @@ class _Batching:
         prices: Sequence[float],
         extra_facts: Facts | None = None,
     ) -> None:
-        """Record that nodes of one function or operation are not batched.
-
-        ``extra_facts`` are additional facts for the reason.
-        """
+        """Record, with ``extra_facts``, that nodes of one function or operation are not batched."""
         facts: Facts = {"name": name, "count": len(members), **(extra_facts or {})}
         if prices:
             batched, separate = prices
@@ -428,10 +425,7 @@ class BatchMembers:
         return first[0]
 
     def stack(self, column: Sequence[Expr]) -> Expr:
-        """Return a value whose rows are the nodes in ``column``.
-
-        It is an existing value, a gather of rows or a stack.
-        """
+        """Return a value whose rows are the nodes in ``column``: an existing value, a gather of rows or a stack."""
         batched_value = self.as_whole(column)
         if batched_value is not None:
             return batched_value

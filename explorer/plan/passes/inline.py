@@ -193,10 +193,7 @@ class Inline(Pass):
             pending.extendleft(reversed(copies))
 
     def _vectorized(self, call: MappedCall, node: Expr, graph: PlanGraph) -> tuple[Reason, Body, Facts] | None:
-        """Return (reason, body, facts) for a mapped call, where the body computes all elements.
-
-        If it declines, returns None.
-        """
+        """Return (reason, body, facts), where the body computes all elements of a mapped call; None if declined."""
         facts: Facts = {"name": call.body.name, "count": call.size}
         if not self.vectorize:
             graph.decline(self, self.not_asked, facts, node)

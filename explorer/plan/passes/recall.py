@@ -26,10 +26,7 @@ _RISKY = (*POWERS, Power, Square)
 
 @dataclass(frozen=True)
 class ReusableValues:
-    """Values that earlier evaluations computed and that are still available.
-
-    The planner stores them as notes of a graph.
-    """
+    """Available values of earlier evaluations, which the planner stores as notes of a graph."""
 
     tensors: Mapping[int, Tensor] = field(default_factory=dict)
     """uid of an expression → its value"""

@@ -245,10 +245,7 @@ class Simplify(Pass):
     def _decline_forbidden(
         self, rule: Rule, answer: Applied, node: Expr, fresh: Sequence[Expr], graph: PlanGraph
     ) -> PlanDecision | None:
-        """Record a declined decision if the device or the plan's numerics does not permit the answer.
-
-        Otherwise returns None.
-        """
+        """Record a declined decision if the device or the plan's numerics forbids the answer, else return None."""
         missing = next((part for part in fresh if not runs_on(part.operation, part.type.device)), None)
         facts: Facts
         if missing is not None:

@@ -215,10 +215,7 @@ class UpdateInPlace(Pass):
         users: dict[int, list[Expr]],
         readers: dict[int, list[Expr]],
     ) -> tuple[int, _Refusal] | None:
-        """Return (uid of the result, reason) for the first update that violates a condition.
-
-        Returns None if all are valid.
-        """
+        """Return (uid of the result, reason) for the first update that violates a condition; None if all are valid."""
         for uid in accepted:
             for user in users.get(uid, ()):
                 if user.uid not in accepted:

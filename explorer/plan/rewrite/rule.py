@@ -129,10 +129,7 @@ class Rule(ABC):
 
     @classmethod
     def remove(cls) -> None:
-        """Remove the rule from the chain, for plans that are built from now on.
-
-        Raises StateError if it is not in the chain.
-        """
+        """Remove the rule from the chain, for plans built from now on; raise StateError if it is not in the chain."""
         for index, rule in enumerate(Rule.rules):
             if type(rule) is cls:
                 del Rule.rules[index]

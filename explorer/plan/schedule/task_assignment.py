@@ -60,10 +60,7 @@ class Transfer(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """Assignment of tasks to lanes: lane 0 is the calling process, the other lanes are workers.
-
-    Lists are indexed by task.
-    """
+    """Assignment of tasks to lanes (lane 0 is the calling process); lists are indexed by task."""
 
     lanes: list[int]
     starts: list[float]

@@ -183,10 +183,7 @@ class _Match:
                         self._pair(reader, other_readers[read])
 
     def _exchanged(self, reads: Sequence[int], others: Sequence[int]) -> list[tuple[int, int]]:
-        """Return pairs of operands of commutative operations.
-
-        Operands that are already paired come first, then similar operands.
-        """
+        """Return pairs of operands of commutative operations: already paired operands first, then similar ones."""
         kinds = self.first.kind, self.second.kind
         return _pair_operands(
             reads,

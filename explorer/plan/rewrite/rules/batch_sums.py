@@ -140,10 +140,7 @@ class SumOfMembers(Rule):
 
 
 def _cumulative(node: Expr, graph: PlanGraph) -> Expr | None:
-    """Record ((start + x[0]) + x[1]) + … + x[n − 1] as the last row of a cumulative sum.
-
-    Returns None if ``node`` has another form.
-    """
+    """Record ((start + x[0]) + …) + x[n − 1] as the last row of a cumulative sum; None for other forms."""
     last_row = member(graph.operands(node)[-1], graph)
     if last_row is None or node.dtype.kind not in "fciu" or node.dtype.itemsize < 4:  # float16 adds in float32
         return None

@@ -90,7 +90,7 @@ class NormIntoWeights(IntoWeights):
         while len(steps) < _STEPS and (step := walk.next()) is not None:
             steps.append(step)
         saved = sum([step.node.size for step in steps])
-        # Report why no further step can be moved only if moving it could save time.
+        # Record why the next step cannot be moved, but only if moving it could save time.
         if not steps or _never_pays(saved, graph):
             return None if _never_pays(x.size, graph) else walk.declined
         parts = [x, walk.value, weights, *[step.constant for step in steps if step.constant is not None]]

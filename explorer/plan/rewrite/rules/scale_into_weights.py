@@ -50,10 +50,7 @@ _MAX_EXAMINED = 1 << 22
 
 
 class Affine(NamedTuple):
-    """Product with weights, and optionally a constant term.
-
-    ``value`` is the product, or the product plus or minus the term.
-    """
+    """Product with weights, optionally plus or minus a constant term; ``value`` is the whole."""
 
     value: Expr
     product: Expr

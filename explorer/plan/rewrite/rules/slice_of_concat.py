@@ -138,10 +138,7 @@ class ConcatenationOfSlices(Rule):
 
 
 def _compose(inner: tuple[int, int, int], outer: Any) -> Any:
-    """Return the slice ``outer`` of the slice ``inner`` along one axis.
-
-    A span is (start, stop, step), or an int for one index.
-    """
+    """Return the slice ``outer`` of the span ``inner`` (start, stop, step) along one axis; an int is one index."""
     indices = range(*inner)
     if isinstance(outer, int):
         return indices[outer]
