@@ -118,7 +118,7 @@ class Algorithms(Pass):
             self._replace(nodes, graph)
 
     def _fits(self, node: Expr, operation: Conv2d, graph: PlanGraph) -> bool:
-        """Return whether Winograd is faster for a convolution; record a declined decision if it is only possible."""
+        """Return whether Winograd is faster for a convolution; record why not if it is possible but slower."""
         images, filters = graph.inputs[node.uid]
         if filters.shape[2:] != (3, 3) or node.dtype.kind != "f" or not node.type.plain:
             return False
