@@ -185,8 +185,8 @@ def reason(code: str) -> Reasons:
 
     >>> print(ex.reason("single_term"))
     [single_term] of SumOfOne
-      `add_n` is left out, because it is the sum of only one array, so that array is used directly.
-      What it means: A sum of several arrays of one shape, ex.add_n(a, b, …), here with one array.
+      `add_n` is removed and its operand is used directly, because it is the sum of only one array.
+      What it means: ex.add_n(a, b, …) is a sum of several arrays of one shape; here there is only one array.
     """
     reasons = Reasons([entry for entry in CATALOGUE.values() if entry.code == code])
     if not reasons:

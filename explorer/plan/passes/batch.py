@@ -72,7 +72,7 @@ class Batch(Pass):
     device_calls = Reason(
         "device",
         "{count:call} of the function `{name}` are computed one by one, not batched, because batching needs the "
-        "operation `{operation}`, for which the device `{device}` has no kernel.",
+        "operation `{operation}`, for which the device `{device}` has no code.",
         meaning=_BATCH,
         change="Register a kernel for it: @ex.kernel(operation, on=device).",
     )
@@ -129,7 +129,8 @@ class Batch(Pass):
         "other_body",
         "This call of the function `{name}` is not batched with the others, because only calls with the same shapes, "
         "dtypes and options can be batched: `{name}` was recorded (traced) {bodies:time}, once for each combination.",
-        meaning=f"{_BATCH} Another function with the same name is traced separately.",
+        meaning=f"{_BATCH} A function is traced once for each combination of operand types and options. Another "
+        "function with the same name is traced separately.",
         change="Give all calls operands of the same shape and dtype.",
     )
 

@@ -52,7 +52,7 @@ class JoinProducts(Pass):
     read_alone = Reason(
         "read_alone",
         "{count:product} of `{left}` with different weights are computed one by one, not as one product with "
-        "concatenated weights, because `{reader}` reads only one of them, and can be fused with it.",
+        "concatenated weights, because `{reader}` reads only one of them, and can run in the loop that computes it.",
         meaning=f"{_METHOD} An elementwise operation is fused with a product if it is the only reader of the product.",
         change="Write x @ np.hstack([A, B]) in the program.",
     )

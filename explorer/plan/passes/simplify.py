@@ -59,10 +59,9 @@ class Simplify(Pass):
     )
     no_kernel = Reason(
         "no_kernel",
-        "`{node}` is computed as written, not rewritten with `{operation}`, because the device `{device}` has a "
-        "kernel for `{node}`, but none for `{operation}`.",
-        meaning="A kernel is the code that computes an operation on a device. An operation runs only on devices that "
-        "have a kernel for it.",
+        "`{node}` is computed as written, not rewritten with `{operation}`, because the device `{device}` has code "
+        "for `{node}`, but none for `{operation}`.",
+        meaning="An operation runs only on devices for which somebody has written code (a kernel) that computes it.",
         change="Register a kernel for the operation and the device: ex.kernel(...).",
     )
     hidden_type = Reason(
