@@ -73,7 +73,7 @@ def tool(view: Locator, name: str) -> Locator:
 @contextlib.contextmanager
 def opened_wide() -> Generator[None]:
     """Make pages that initially open all boxes that a canvas of any size would open."""
-    with patch.object(PlacedModel, "open_boxes", lambda self, frame=None: self.layouts.opened()):
+    with patch.object(PlacedModel, "open_boxes", lambda self, frame=None, position=0: self.layouts.opened()):
         yield
 
 

@@ -81,10 +81,13 @@ def expected(placed: PlacedModel, position: int, is_open: set[int]) -> dict[str,
     """Return the static picture's contents at a position in the page's terms."""
     model, recording = placed.model, placed.model.recording
     state = state_at(recording, model.slots, position)
-    scene = compose(model, placed.layouts, is_open)
+    scene = compose(model, placed.at(position), is_open)
     hidden = closed_around(model, scene)
     holders = [-1 if slot in scene.slots else hidden[box] for slot, box in enumerate(model.tree.box_of)]
-    holders = [-2 if holder < 0 and slot not in scene.slots else holder for slot, holder in enumerate(holders)]
+    closed = scene.boxes.keys() - set(scene.ports)
+    holders = [
+        -2 if slot not in scene.slots and holder not in closed else holder for slot, holder in enumerate(holders)
+    ]
     here = {slot for slot, holder in enumerate(holders) if holder > -2}
     return {
         "size": list(scene.size),

@@ -10,7 +10,7 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import TypeAlias, overload
@@ -18,8 +18,10 @@ from typing import TypeAlias, overload
 from explorer.record.fork_locks import renew_in_children
 from explorer.view.base import font
 from explorer.view.layout.direction import Direction, exchanged
-from explorer.view.layout.edge_labels import EdgeLabel, edge_labels
+from explorer.view.layout.edge_labels import edge_labels
 from explorer.view.layout.layout_engine import Layered, LayoutEngine, LayoutGraph, Placed, cost, trunk
+from explorer.view.layout.positions import BoxLayout
+from explorer.view.layout.recorded_parts import RecordedParts, ends
 from explorer.view.model.labels import TITLE as TITLE_SIZE
 from explorer.view.model.picture_model import Model
 from explorer.view.tree.slots import source
@@ -42,25 +44,6 @@ Order: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 """ports at the top and at the bottom, from left to right"""
 
 
-@dataclass(frozen=True, slots=True)
-class BoxLayout:
-    """Layout of one open box with all child boxes closed, in px, in the box's frame, in which values flow down."""
-
-    size: tuple[int, int]
-    ports: tuple[tuple[int, ...], tuple[int, ...]]
-    """x of each port at the top and at the bottom"""
-    rects: list[list[int]]
-    """x, y, width, height of each item"""
-    ranks: list[int]
-    routes: list[list[int]]
-    """control points of each of the box's edges, in the order of ``Model.ports.edges``; empty for a plain curve"""
-    labels: list[EdgeLabel] = field(default_factory=list)
-
-    def x(self, item: int, side: int, port: int) -> int:
-        """Return the x coordinate of the middle of an item, or of a port of the border (item −1)."""
-        return self.ports[side][port] if item < 0 else self.rects[item][0] + self.rects[item][2] // 2
-
-
 SpecialEdge: TypeAlias = tuple[tuple[int, int], list[int], tuple[int, int], tuple[str, str]]
 """(from item, to item), route, ports at both ends, port names"""
 
@@ -68,8 +51,11 @@ SpecialEdge: TypeAlias = tuple[tuple[int, int], list[int], tuple[int, int], tupl
 def special_edges(model: Model, box: int, layout: BoxLayout) -> Iterator[SpecialEdge]:
     """Yield the edges of a box that have a route or port names."""
     none = ("", "")
+    outside = {item for item, (_, _, wide, _) in enumerate(layout.rects) if not wide}
     for (tail, head, out, into), route in zip(model.ports.edges[box], layout.routes, strict=True):
         names = model.port_names.get((box, tail, head, out, into), none) if model.port_names else none
+        if tail in outside or head in outside:
+            continue
         if route or names != none:
             yield (tail, head), route, (out, into), names
 
@@ -85,12 +71,22 @@ def _best_engine() -> LayoutEngine:
 
 
 class Layouts(Sequence[BoxLayout]):
-    """Layouts of a model's boxes, each computed on first access and then cached."""
+    """Layouts of a model's boxes, each computed on first access and then cached.
 
-    def __init__(self, model: Model, engine: LayoutEngine | None = None, direction: Direction = "down") -> None:
+    With ``recorded``, only what the program recorded has space; other items have no size and other edges no route.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        engine: LayoutEngine | None = None,
+        direction: Direction = "down",
+        recorded: RecordedParts | None = None,
+    ) -> None:
         self.direction = direction
         self._model, self._first, self._plain = model, engine or _best_engine(), Layered()
         self._passing = PassingEdges(model)
+        self._recorded = recorded
         self._known: dict[LayoutGraph, BoxLayout] = {}
         self._placed: dict[int, BoxLayout] = {}
         self._graphs: dict[int, LayoutGraph] = {}
@@ -166,7 +162,9 @@ class Layouts(Sequence[BoxLayout]):
         return [index for (_, index), items in zip(closed, spent, strict=True) if items <= _AT_ONCE]
 
     def _place(self, box: int) -> BoxLayout:
-        graph = replace(self._graph(box), order=self._order(box))
+        part = self._recorded.of(box) if self._recorded else None
+        order = self._order(box)
+        graph = replace(self._graph(box), order=part.order(order) if part else order)
         if graph not in self._known:
             while box not in self._simple:
                 next(self._choosing)
@@ -174,10 +172,13 @@ class Layouts(Sequence[BoxLayout]):
             self._known[graph] = _frame(graph, engine.place(graph), box in self._model.tree.bodies, self.direction)
         layout, routes = self._known[graph], self._known[graph].routes
         edges = self._model.ports.edges[box]
-        if len(graph.edges) < len(edges):
+        if part:
+            layout = part.expanded(layout, graph, self._model, box)
+            routes = layout.routes
+        elif len(graph.edges) < len(edges):
             # Edges between the same items share a route; edges that pass through items have none.
             known = dict(zip(graph.edges, routes, strict=True))
-            routes = [known.get(_ends(edge), []) for edge in edges]
+            routes = [known.get(ends(edge), []) for edge in edges]
         top = 0 if box in self._model.tree.bodies else TITLE
         wide, high = exchanged(layout.size, self.direction)
         labels = edge_labels(self._model, box, self.direction, layout.rects, routes, (2, top, wide - 2, high))
@@ -194,7 +195,10 @@ class Layouts(Sequence[BoxLayout]):
 
     def _graph(self, box: int) -> LayoutGraph:
         if box not in self._graphs:
-            self._graphs[box] = _graph(self._model, box, self._passing.of(box), self.direction)
+            part = self._recorded.of(box) if self._recorded else None
+            passing = () if part else self._passing.of(box)
+            whole = _graph(self._model, box, passing, self.direction, part is not None)
+            self._graphs[box] = part.graph(whole) if part else whole
         return self._graphs[box]
 
     def _choices(self) -> Iterator[None]:
@@ -249,13 +253,22 @@ def _by_importance(model: Model) -> list[int]:
     return sorted(order, key=lambda box: (not model.tree.boxes[box].open, depth[box], box))
 
 
-def _graph(model: Model, box: int, passing: Collection[tuple[int, int]], direction: Direction) -> LayoutGraph:
+def _graph(
+    model: Model, box: int, passing: Collection[tuple[int, int]], direction: Direction, is_recorded: bool
+) -> LayoutGraph:
     items = model.tree.boxes[box].items
-    sizes = [model.extents[index] if table == "slot" else model.box_sizes[index] for table, index in items]
+    sizes = [
+        model.box_sizes[index]
+        if table == "box"
+        else model.slot_sizes[index][0]
+        if is_recorded
+        else model.extents[index]
+        for table, index in items
+    ]
     return LayoutGraph(
         tuple((wide, high) if direction == "down" else (high, wide) for wide, high in sizes),
         frozenset(item for item, (table, _) in enumerate(items) if table == "box"),
-        tuple(dict.fromkeys(_ends(edge) for edge in model.ports.edges[box] if edge[:2] not in passing)),
+        tuple(dict.fromkeys(ends(edge) for edge in model.ports.edges[box] if edge[:2] not in passing)),
         tuple(map(tuple, model.groups[box])),
         growing=frozenset(
             item
@@ -264,12 +277,6 @@ def _graph(model: Model, box: int, passing: Collection[tuple[int, int]], directi
         ),
         title=_title(model, box),
     )
-
-
-def _ends(edge: tuple[int, int, int, int]) -> tuple[int, int]:
-    """Return the ends of an edge in a LayoutGraph, which has ports only at the border."""
-    tail, head, out, into = edge
-    return -1 - out if tail < 0 else tail, -1 - into if head < 0 else head
 
 
 def _title(model: Model, box: int) -> int:

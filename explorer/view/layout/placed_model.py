@@ -11,6 +11,7 @@ from explorer.record.gc_pause import gc_paused
 from explorer.view.layout.box_layout import Layouts
 from explorer.view.layout.direction import Direction
 from explorer.view.layout.placement import compose
+from explorer.view.layout.recorded_parts import RecordedParts
 from explorer.view.model.picture_model import Model, build_model
 
 Frame: TypeAlias = tuple[int, int, float]
@@ -27,37 +28,55 @@ class PlacedModel:
 
     model: Model
     layouts: Layouts
+    """layouts for all steps, with space for everything that passes add"""
+    recorded: Layouts
+    """layouts for the positions before the first change, with only what the program recorded"""
+
+    def at(self, position: int) -> Layouts:
+        """Return the layouts for a position."""
+        return self.recorded if position <= self.model.first_change else self.layouts
 
     def turned(self, direction: Direction) -> PlacedModel:
         """Return the model laid out in a direction."""
         if direction == self.layouts.direction:
             return self
-        return PlacedModel(self.model, Layouts(self.model, direction=direction))
+        return _placed(self.model, direction)
 
-    def open_boxes(self, frame: Frame = CELL) -> set[int]:
-        """Return the initially open boxes: as many levels of each graph as fit into a frame.
+    def open_boxes(self, frame: Frame = CELL, position: int = 0) -> set[int]:
+        """Return the initially open boxes: as many levels of each graph as fit into a frame at a position.
 
         If a graph does not even fit with all boxes closed, all are closed.
         """
+        layouts = self.at(position)
         with gc_paused():
             opened: set[int] = set()
             for outermost in self.model.tree.bodies:
                 levels = _levels(self.model, outermost)
-                while levels and not self._fits({box for level in levels for box in level}, outermost, frame):
+                while levels and not _fits(
+                    self.model, layouts, {box for level in levels for box in level}, outermost, frame
+                ):
                     levels.pop()
                 opened.update([outermost], *levels)
             return opened
-
-    def _fits(self, opened: Collection[int], outermost: int, frame: Frame) -> bool:
-        size = compose(self.model, self.layouts, opened, outermost).size
-        return all(length * frame[2] <= limit for length, limit in zip(size, frame[:2], strict=True))
 
 
 def draw(recording: Recording, direction: Direction = "down") -> PlacedModel:
     """Build the model of a recording; boxes are laid out on first access."""
     with gc_paused():
         model = build_model(recording)
-        return PlacedModel(model, Layouts(model, direction=direction))
+        return _placed(model, direction)
+
+
+def _placed(model: Model, direction: Direction) -> PlacedModel:
+    layouts = Layouts(model, direction=direction)
+    if model.first_change < 0:
+        return PlacedModel(model, layouts, layouts)
+    return PlacedModel(model, layouts, Layouts(model, direction=direction, recorded=RecordedParts(model)))
+
+
+def _fits(model: Model, layouts: Layouts, opened: Collection[int], outermost: int, frame: Frame) -> bool:
+    size = compose(model, layouts, opened, outermost).size
+    return all(length * frame[2] <= limit for length, limit in zip(size, frame[:2], strict=True))
 
 
 def _levels(model: Model, outermost: int) -> list[list[int]]:

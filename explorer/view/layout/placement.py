@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from math import floor, sqrt
 
-from explorer.view.layout.box_layout import BoxLayout, Layouts, special_edges
+from explorer.view.layout.box_layout import Layouts, special_edges
 from explorer.view.layout.direction import Direction, exchanged
+from explorer.view.layout.positions import BoxLayout
 from explorer.view.model.picture_model import Model
 from explorer.view.tree.box_tree import Segment as SegmentKey
 
@@ -109,7 +110,7 @@ class _Open:
 
 def compose(model: Model, layouts: Layouts, is_open: Collection[int], outermost: int = 0) -> Scene:
     """Place ``outermost`` and everything visible inside it when the boxes ``is_open`` are open."""
-    visible = _visible(model, is_open, outermost)
+    visible = _visible(model, layouts, is_open, outermost)
     composed: dict[int, _Open] = {}
     # From the innermost outwards, since a box is as large as its contents.
     for box in reversed(visible):
@@ -122,6 +123,8 @@ def compose(model: Model, layouts: Layouts, is_open: Collection[int], outermost:
     for box in visible:
         left, top = origin[box]
         for (table, index), (x, y, across, along) in zip(model.tree.boxes[box].items, composed[box].rects, strict=True):
+            if not across:
+                continue
             rect = _flowing((_px(left + x), _px(top + y), _px(across), _px(along)), layouts.direction)
             if table == "slot":
                 scene.slots[index] = rect
@@ -220,12 +223,16 @@ def _has_arrow(model: Model, box: int, end: int, composed: Collection[int]) -> b
     return table == "slot" or index not in composed
 
 
-def _visible(model: Model, is_open: Collection[int], outermost: int) -> list[int]:
+def _visible(model: Model, layouts: Layouts, is_open: Collection[int], outermost: int) -> list[int]:
     """List the visible open boxes, outermost first."""
     visible_boxes = [outermost]
     # Grows during the loop: boxes inside open ones are appended.
     for box in visible_boxes:
-        visible_boxes += [i for table, i in model.tree.boxes[box].items if table == "box" and i in is_open]
+        visible_boxes += [
+            index
+            for (table, index), (_, _, wide, _) in zip(model.tree.boxes[box].items, layouts[box].rects, strict=True)
+            if table == "box" and wide and index in is_open
+        ]
     return visible_boxes
 
 

@@ -27,7 +27,7 @@ from explorer.view.model.labels import (
 from explorer.view.model.totals import Totals, of_boxes
 from explorer.view.tree.acyclic_boxes import split_visits
 from explorer.view.tree.box_tree import Box, BoxItem, Tree, drop_single, lifted, scope_tree
-from explorer.view.tree.slots import Slots, build_slots
+from explorer.view.tree.slots import Slots, build_slots, first_change
 from explorer.view.tree.structural_hash import Structure
 
 _TYPE = 120.0
@@ -61,6 +61,8 @@ class Model:
     """names of layers' ports at the ends of edges"""
     groups: list[list[list[int]]]
     """for each box, the sets of at least two items that are finally in one kernel"""
+    first_change: int
+    """first decision that produced, removed or grouped nodes; −1 if there is none"""
 
 
 def build_model(recording: Recording) -> Model:
@@ -102,6 +104,7 @@ def build_model(recording: Recording) -> Model:
         ports,
         port_names(recording, tree, slots, ports),
         _kernel_groups(recording, slots, tree),
+        first_change(recording),
     )
 
 

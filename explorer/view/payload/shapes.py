@@ -212,6 +212,16 @@ class ItemTable(TypedDict):
     rank: NotRequired[int]
 
 
+class PositionsTable(TypedDict):
+    """Positions inside an open box whose child boxes are closed, with the same items as in the box."""
+
+    size: tuple[int, int]
+    ports: tuple[list[int], list[int]]
+    items: list[ItemTable]
+    edges: list[Any]
+    labels: list[tuple[int, int, int, int, int, int, int, int]]
+
+
 class BoxTable(TypedDict):
     """Container of slots and boxes. An edge consists of its items, route, ports and port names.
 
@@ -250,6 +260,8 @@ class BoxTable(TypedDict):
     """``[from item, to item, [x0, y0, x1, y1, …], from port, to port]``, cubic Bézier points"""
     labels: list[tuple[int, int, int, int, int, int, int, int]]
     """space next to edges for the type of a slot's value"""
+    recorded: PositionsTable | None
+    """positions before the first change, if they differ"""
     crossings: list[tuple[int, int, int]]
     """port at which a value crosses the top (0) or bottom (1), if not port 0"""
 
@@ -260,8 +272,8 @@ class SlotTable(TypedDict):
     nodes: list[int]
     text: list[int]
     """for each node, row of the texts"""
-    at: list[tuple[int, int, int, int]]
-    """x, y, width, height of each node, relative to the slot"""
+    sizes: list[tuple[int, int]]
+    """width and height of each node, which is drawn in the middle of the slot"""
 
 
 class LayoutTables(TypedDict):
@@ -283,6 +295,8 @@ class ReplayTables(TypedDict):
 
     ends: list[int]
     """last step of each stage; the next stage begins after it"""
+    change: int
+    """first decision that produced, removed or grouped nodes; −1 if there is none"""
     kernels: list[list[int]]
     """for each stage, the kernels that it orders or runs, one per step after its decisions"""
     merges: list[int]

@@ -4,10 +4,10 @@ Its long tables are packed (columns.py); shapes.py describes them unpacked. The 
 the replay.
 
 A *slot* is a position that one node, or nodes that replace each other (a subject and the node produced for it), share
-at all steps; a slot is as large as its largest node, so that nothing jumps. Constants, which are shown inside their
-consumers, and ports (kind "item") have no slot; an edge from an item begins at its operand. The texts of a node are its
-name, its type, its second line as a ghost ("" if it never is one), its second line with the formula (if "", the type is
-the second line), and the full formula.
+at all steps. Once passes change the graph, a slot is as large as its largest node, so that nothing jumps. Constants,
+which are shown inside their consumers, and ports (kind "item") have no slot; an edge from an item begins at its
+operand. The texts of a node are its name, its type, its second line as a ghost ("" if it never is one), its second line
+with the formula (if "", the type is the second line), and the full formula.
 
 A *box* is a container: box 0 is the whole graph, and every other box can be opened and closed. A function's body is
 shown on a separate canvas, and its box has parent −1. Each box is laid out once, with its child boxes closed.
@@ -38,6 +38,10 @@ or one that is not in ``edges`` (in a box with the plain layout, such as one wit
 only between two passes), is a plain curve between the middles of its ends, or their ports. Only a segment that ends at
 a slot or a closed box has an arrow head.
 
+*Before the first change*, at positions up to the replay's "change", the graph is drawn with the positions in
+"recorded", which have no space for what passes add (None if a box has the same in both). Items without width are not
+part of it. The front end moves the nodes when the layout changes.
+
 *Opening a box* never reorders anything. In the frame of the parent, each opened item has a desired size W × H (the
 composed size of the child) instead of its closed size w × h. Values enter the child at its *entry* E: the composed x of
 its top port, or W / 2 if it has several. The x axis is stretched by a monotone map X with X(0) = 0, whose slope is the
@@ -66,15 +70,15 @@ represents its nodes in the outline of a fused kernel with several members, and 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from explorer.record import Recording
 from explorer.record.escape import visible
 from explorer.record.gc_pause import gc_paused
-from explorer.view.layout.box_layout import BoxLayout, special_edges
+from explorer.view.layout.box_layout import special_edges
 from explorer.view.layout.direction import other
 from explorer.view.layout.placed_model import PlacedModel, draw
+from explorer.view.layout.positions import BoxLayout
 from explorer.view.model.heat import HeatMetric, heat_json
 from explorer.view.model.picture_model import Model
 from explorer.view.payload.columns import pack
@@ -141,7 +145,7 @@ def layout_json(
             {
                 **_box(model, box, operators, crossings.get(box, ())),
                 "open": box in opened,
-                **(_inside(model, box, placed.layouts[box]) if box in known else _unplaced(model, box)),
+                **(_inside(placed, box) if box in known else _unplaced(model, box)),
             }
             for box in range(len(model.tree.boxes))
         ],
@@ -157,6 +161,7 @@ def replay_json(recording: Recording, model: Model) -> dict[str, Any]:
     opens = open_spans(recording, model.slots, model.tree)
     return {
         "ends": stage_ends(recording),
+        "change": model.first_change,
         "kernels": stage_kernels(recording),
         "merges": merges(recording, model.slots),
         "outlined": outlined(recording),
@@ -179,14 +184,14 @@ def answer(drawing: PlacedModel, boxes: Sequence[int]) -> dict[str, Any]:
     if wrong:
         raise ValueError(f"{wrong[0]!r} is no box of this layout: it has 0 to {count - 1}")
     with gc_paused():
-        layouts = [[box, _inside(drawing.model, box, drawing.layouts[box])] for box in boxes]
+        layouts = [[box, _inside(drawing, box)] for box in boxes]
         return {"kind": "placed", "boxes": pack(layouts)}
 
 
 def turned(drawing: PlacedModel) -> Any:
     """Return the layout of all boxes in the other direction, packed ``[inside, …]``."""
     placed = drawing.turned(other(drawing.layouts.direction))
-    return pack([_inside(placed.model, box, placed.layouts[box]) for box in range(len(placed.layouts))])
+    return pack([_inside(placed, box) for box in range(len(placed.layouts))])
 
 
 def _box(
@@ -208,9 +213,17 @@ def _box(
     }
 
 
-def _inside(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
+def _inside(placed: PlacedModel, index: int) -> dict[str, Any]:
+    layout, recorded = placed.layouts[index], placed.recorded[index]
     return {
         "placed": True,
+        **_positions(placed.model, index, layout),
+        "recorded": None if recorded == layout else _positions(placed.model, index, recorded),
+    }
+
+
+def _positions(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
+    return {
         "size": list(layout.size),
         "ports": [list(side) for side in layout.ports],
         "items": [
@@ -231,18 +244,13 @@ def _inside(model: Model, index: int, layout: BoxLayout) -> dict[str, Any]:
 
 def _unplaced(model: Model, index: int) -> dict[str, Any]:
     items = [{table: inner} for table, inner in model.tree.boxes[index].items]
-    return {"placed": False, "size": [0, 0], "ports": [[], []], "items": items, "edges": [], "labels": []}
+    inside = {"size": [0, 0], "ports": [[], []], "items": items, "edges": [], "labels": []}
+    return {"placed": False, **inside, "recorded": None}
 
 
 def _slot(model: Model, slot: int) -> dict[str, Any]:
     return {
         "nodes": model.slots.nodes[slot],
         "text": model.slot_texts[slot],
-        "at": _centred(model.extents[slot], tuple(model.slot_sizes[slot])),
+        "sizes": [list(size) for size in model.slot_sizes[slot]],
     }
-
-
-@lru_cache(maxsize=8192)
-def _centred(extent: tuple[int, int], sizes: tuple[tuple[int, int], ...]) -> list[list[int]]:
-    """Centre every node of a slot in it."""
-    return [[(extent[0] - wide) // 2, (extent[1] - high) // 2, wide, high] for wide, high in sizes]

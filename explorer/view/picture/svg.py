@@ -63,12 +63,12 @@ def svg(
         state = state_at(recording, model.slots, where)
         if depth is not None:
             open_boxes = model.tree.opened_to(depth)
-        chosen = placed.open_boxes(PICTURE) if open_boxes is None else open_boxes
+        chosen = placed.open_boxes(PICTURE, where) if open_boxes is None else open_boxes
         wanted = {*chosen, *model.tree.bodies}
         spans = open_spans(recording, model.slots, model.tree)
         is_open = drawn_open(spans, wanted, instant_at(recording, where))
         outermost = model.tree.bodies[body]
-        scene = compose(model, placed.layouts, is_open, outermost)
+        scene = compose(model, placed.at(where), is_open, outermost)
         return _Picture(model, scene, state, is_open, outermost, where, marks or {}, edge_types).draw(theme)
 
 

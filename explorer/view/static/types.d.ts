@@ -27,6 +27,7 @@ export interface BoxTable {
   items: ItemTable[];
   edges: any[];
   labels: [number, number, number, number, number, number, number, number][];
+  recorded: PositionsTable | null;
   crossings: [number, number, number][];
 }
 
@@ -207,6 +208,15 @@ export interface PayloadTables {
   options: OptionTable;
 }
 
+/** Positions inside an open box whose child boxes are closed, with the same items as in the box. */
+export interface PositionsTable {
+  size: [number, number];
+  ports: [number[], number[]];
+  items: ItemTable[];
+  edges: any[];
+  labels: [number, number, number, number, number, number, number, number][];
+}
+
 /** Template of a sentence, with texts, code and labels of facts. */
 export interface ReasonTable {
   sentence: (string | Code | [string] | [string, string])[];
@@ -252,6 +262,7 @@ export interface RecordingTables {
 /** Results of the replay rules. */
 export interface ReplayTables {
   ends: number[];
+  change: number;
   kernels: number[][];
   merges: number[];
   outlined: number[];
@@ -289,7 +300,7 @@ export interface Scope {
 export interface SlotTable {
   nodes: number[];
   text: number[];
-  at: [number, number, number, number][];
+  sizes: [number, number][];
 }
 
 /** Line of a cell or a file. */

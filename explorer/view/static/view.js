@@ -3,6 +3,7 @@
 import { begin } from "./canvas/initial_view.js";
 import { Camera } from "./canvas/camera.js";
 import { Canvas } from "./canvas/canvas.js";
+import { glide } from "./canvas/glide.js";
 import { hasFocus, html } from "./dom.js";
 import { Focus } from "./canvas/focus.js";
 import { Heat } from "./scene/heat.js";
@@ -111,20 +112,29 @@ export class View {
 
   #place(open) {
     /** the instant of the placement */ this.settledAt = this.now.instant;
-    this.placement = new Placement(this.trace.layout, open, this.trace.layout.bodies[this.body]);
+    this.placement = new Placement(this.trace.layout, open, this.trace.layout.bodies[this.body], this.#isRecorded);
     this.canvas.place(this.placement);
   }
 
-  /** Adapt the viewport after parts have appeared or disappeared; a completely visible graph remains so. */
+  /** Whether no pass has changed the graph yet, so that it has its own layout. */
+  get #isRecorded() {
+    return this.now.position <= this.trace.replay.change;
+  }
+
+  /** Adapt the viewport after parts have appeared or disappeared; a completely visible graph remains so. Return the placement before the first or last change of the graph. */
   #settle() {
-    if (this.openBoxes.areAlike(this.settledAt, this.now.instant)) return;
+    const isSame = this.placement.isRecorded === this.#isRecorded;
+    if (isSame && this.openBoxes.areAlike(this.settledAt, this.now.instant)) return;
     this.settledAt = this.now.instant;
     const open = this.openBoxes.drawn(this.now, this.open, this.chosen);
-    const { open: before, size } = this.placement;
-    if (open.size === before.size && [...open].every((box) => before.has(box))) return;
+    const { placement } = this;
+    const { open: before, size } = placement;
+    if (isSame && open.size === before.size && [...open].every((box) => before.has(box))) return;
     const isWhole = this.camera.sees(size);
     this.#place(open);
-    if (isWhole || this.camera.holds(this.placement.size)) this.fit();
+    const isSmall = isWhole || this.camera.holds(this.placement.size);
+    if (isSame && isSmall) this.fit();
+    return isSame ? undefined : { placement, isSmall };
   }
 
   /** Show the moment on the canvas and around it; a step forward animates edges. */
@@ -134,7 +144,7 @@ export class View {
   }
 
   #draw(motion) {
-    this.#settle();
+    const before = this.#settle();
     this.scene = this.sceneBuilder.scene(this.now, this.placement);
     const heat = this.heat.shares(this.scene, this.placement);
     const { node, box, matches } = this.selection;
@@ -148,6 +158,8 @@ export class View {
     this.root.classList.toggle("ex-predicting", this.prediction.isOn);
     this.differs = this.callbacks.differs?.(this.scene) ?? new Map();
     this.canvas.show(this.scene, { selected, other: this.selection.other, box, otherBox: this.selection.otherBox, matches, heat, lit, along: asked?.edges ?? traced?.edges, veiled: asked?.veiled, differs: this.differs }, motion);
+    if (before?.isSmall) this.begin();
+    if (before) glide(this.canvas, before.placement);
     this.lowDetail.later();
     this.parts.show(this.now, node, box);
     this.parts.minimap.draw(this.placement, this.scene, this.differs);

@@ -1,7 +1,7 @@
 """Slots: a node and its replacements share one position, so that nothing moves while stepping.
 
-Models and layouts consist of slots, so a graph is laid out once for all steps. A layout per step would move everything
-with every decision.
+Models and layouts consist of slots, so a graph has two layouts: one of what the program recorded, and one for all later
+steps. A layout per step would move everything with every decision.
 """
 
 from __future__ import annotations
@@ -46,6 +46,13 @@ def build_slots(recording: Recording) -> Slots:
     slots.edges = _edges(recording, slots.of)
     slots.recorded = _recorded(recording, slots)
     return slots
+
+
+def first_change(recording: Recording) -> int:
+    """Return the first decision that produced, removed or grouped nodes; −1 if there is none."""
+    nodes = recording.nodes
+    changes = (*nodes.born, *nodes.gone, *(group.decision for group in recording.groups))
+    return min((decision for decision in changes if decision >= 0), default=-1)
 
 
 def _drawn(recording: Recording) -> list[bool]:

@@ -31,39 +31,50 @@ def test_the_layout_follows_its_specification(make):
         assert box["parent"] < number
         assert set(box) == {
             "kind", "label", "text", "type", "count", "parent", "open", "layer", "batches", "closed",
-            "placed", "size", "ports", "items", "edges", "labels", "operator", "crossings",
+            "placed", "size", "ports", "items", "edges", "labels", "operator", "crossings", "recorded",
         }  # fmt: skip
         for side, slot, port in box["crossings"]:
             assert 0 < port < len(box["ports"][side])
             assert 0 <= slot < len(slots)
-        wide, high = box["size"]
-        for item in box["items"]:
-            x, y, w, h = item["at"]
-            assert 0 <= x <= x + w <= wide
-            assert 0 <= y <= y + h <= high
-            assert item["rank"] >= 0
-            if "box" in item:
-                assert [w, h] == boxes[item["box"]]["closed"]
-                assert boxes[item["box"]]["parent"] == number
-        for start, end, route, out, into, *names in box["edges"]:
-            assert len(names) in (0, 2)
-            assert 0 <= out < len(_ports(boxes, number, start, True))
-            assert 0 <= into < len(_ports(boxes, number, end, False))
-            assert -1 <= min(start, end) <= max(start, end) < len(box["items"])
-            assert len(route) % 6 == 2 or (route == [] and names)
-            assert all(type(value) is int for value in route)
+        for inside in filter(None, (box, box["recorded"])):
+            _check_positions(inside, number, boxes)
     for slot in slots:
-        assert len(slot["nodes"]) == len(slot["text"]) == len(slot["at"])
+        assert len(slot["nodes"]) == len(slot["text"]) == len(slot["sizes"])
         assert all(row < len(layout["texts"]) for row in slot["text"])
+
+
+def _check_positions(inside, number, boxes):
+    """Check the positions in one of a box's layouts; items that have no position in it have no size."""
+    wide, high = inside["size"]
+    for item in inside["items"]:
+        x, y, w, h = item["at"]
+        assert 0 <= x <= x + w <= wide
+        assert 0 <= y <= y + h <= high
+        assert item["rank"] >= 0
+        if "box" in item:
+            assert [w, h] in ([0, 0], boxes[item["box"]]["closed"])
+            assert boxes[item["box"]]["parent"] == number
+    for start, end, route, out, into, *names in inside["edges"]:
+        assert len(names) in (0, 2)
+        assert 0 <= out < len(_ports(boxes, number, start, True))
+        assert 0 <= into < len(_ports(boxes, number, end, False))
+        assert -1 <= min(start, end) <= max(start, end) < len(inside["items"])
+        assert len(route) % 6 == 2 or (route == [] and names)
+        assert all(type(value) is int for value in route)
 
 
 def test_a_slot_is_as_large_as_its_largest_node():
     layout = layout_json(sample.mlp())
     where = {item["slot"]: item["at"] for item in layout["boxes"][0]["items"]}
     (shared,) = [number for number, slot in enumerate(layout["slots"]) if len(slot["nodes"]) > 1]
-    rects = layout["slots"][shared]["at"]
-    assert where[shared][2:] == [max(w for _, _, w, _ in rects), max(h for _, _, _, h in rects)]
-    assert all(x + w <= where[shared][2] and y + h <= where[shared][3] for x, y, w, h in rects)
+    sizes = layout["slots"][shared]["sizes"]
+    assert where[shared][2:] == [max(wide for wide, _ in sizes), max(high for _, high in sizes)]
+
+
+def test_before_the_first_change_a_slot_is_as_large_as_its_recorded_node():
+    layout = layout_json(sample.mlp())
+    where = {item["slot"]: item["at"] for item in layout["boxes"][0]["recorded"]["items"]}
+    assert all(where[number][2:] in ([0, 0], slot["sizes"][0]) for number, slot in enumerate(layout["slots"]))
 
 
 def test_a_resnet_with_its_plan_is_small():

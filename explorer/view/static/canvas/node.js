@@ -34,9 +34,9 @@ export class SlotView {
    * the state of a paint layer for each.
    * @param {import("../scene/placement.js").Rect} rect
    */
-  place([x, y]) {
-    if (this.at && this.at[0] === x && this.at[1] === y) return;
-    this.at = [x, y];
+  place(rect) {
+    if (this.at && rect.every((length, index) => this.at[index] === length)) return;
+    this.at = rect;
     this.key = "";
     this.node = -1;
   }
@@ -50,8 +50,8 @@ export class SlotView {
     if (key === this.key) return;
     this.key = key;
     const place = this.trace.placeOf[mark.node];
-    const [left, top, wide, high] = this.slot.at[place];
-    const [x, y] = [this.at[0] + left, this.at[1] + top];
+    const [wide, high] = this.slot.sizes[place];
+    const [x, y] = [this.at[0] + ((this.at[2] - wide) >> 1), this.at[1] + ((this.at[3] - high) >> 1)];
     const isLeaf = mark.flags.includes("leaf");
     if (this.node !== mark.node) this.#outline(x, y, wide, high, isLeaf);
     this.node = mark.node;

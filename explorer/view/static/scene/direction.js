@@ -44,9 +44,9 @@ export class Turning {
 /** Swap the insides of a layout's boxes with the ones of the other direction. */
 function exchangeInsides(layout) {
   layout.turned = layout.boxes.map((box, index) => {
-    const { placed, size, ports, items, edges } = box;
+    const { placed, size, ports, items, edges, labels, recorded } = box;
     Object.assign(box, layout.turned[index]);
-    return { placed, size, ports, items, edges };
+    return { placed, size, ports, items, edges, labels, recorded };
   });
   layout.direction = otherDirection(layout);
   layout.isTurned = !layout.isTurned;

@@ -88,9 +88,10 @@ function smooth(points) {
 
 /** Positions of everything visible inside a box. */
 export class Placement {
-  /** @param {any} layout @param {Set<number>} open the open boxes @param {number} outermost */
-  constructor(layout, open, outermost) {
+  /** @param {any} layout @param {Set<number>} open the open boxes @param {number} outermost @param {boolean} [isRecorded] whether only what the program recorded has space */
+  constructor(layout, open, outermost, isRecorded = false) {
     this.layout = layout;
+    this.isRecorded = isRecorded;
     /** converts coordinates, because boxes are composed as if values flowed down */ this.flowing = flowsRight(layout) ? exchanged : same;
     this.outermost = outermost;
     this.open = open;
@@ -101,12 +102,18 @@ export class Placement {
     this.composed = new Map();
     this.shownBoxes = [outermost];
     for (const box of this.shownBoxes) {
-      for (const item of layout.boxes[box].items) if (item.box !== undefined && open.has(item.box)) this.shownBoxes.push(item.box);
+      for (const item of this.#inside(box).items) if (item.box !== undefined && item.at[2] && open.has(item.box)) this.shownBoxes.push(item.box);
     }
-    for (const box of [...this.shownBoxes].reverse()) this.composed.set(box, composeBox(layout.boxes[box], this.composed));
+    for (const box of [...this.shownBoxes].reverse()) this.composed.set(box, composeBox(this.#inside(box), this.composed));
     this.size = this.flowing(this.composed.get(outermost).size.map(Math.round));
     this.#placeItems();
     this.#findRepresentatives();
+  }
+
+  /** Return the layout of the inside of a box. @param {number} box */
+  #inside(box) {
+    const inside = this.layout.boxes[box];
+    return (this.isRecorded && inside.recorded) || inside;
   }
 
   #placeItems() {
@@ -115,9 +122,10 @@ export class Placement {
     for (const index of this.shownBoxes) {
       const [left, top] = origins.get(index);
       const own = this.composed.get(index);
-      const box = this.layout.boxes[index];
+      const box = this.#inside(index);
       box.items.forEach((item, place) => {
         const [x, y, w, h] = own.places[place];
+        if (!w) return;
         const rect = this.flowing([left + x, top + y, w, h].map(Math.round));
         if (item.slot === undefined) {
           this.boxes.set(item.box, rect);
@@ -127,7 +135,7 @@ export class Placement {
     }
     /** @type {[string, Segment][]} the segments that end at a named port */ this.named = [];
     for (const index of this.shownBoxes) {
-      const [box, own, origin] = [this.layout.boxes[index], this.composed.get(index), origins.get(index)];
+      const [box, own, origin] = [this.#inside(index), this.composed.get(index), origins.get(index)];
       for (const [from, to, out, into, x, y, side, slot] of box.labels) {
         const point = this.flowing([origin[0] + own.x(x), origin[1] + own.y(y)].map(Math.round));
         this.labels.set([index, from, to, out, into].join(":"), { point, side, slot });

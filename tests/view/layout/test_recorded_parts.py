@@ -1,0 +1,70 @@
+"""The layout of the recorded graph, which has no space for what passes add later."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+import explorer as ex
+from explorer.view.layout.placed_model import PlacedModel, draw
+from explorer.view.layout.placement import compose
+from explorer.view.picture.svg import svg
+from tests.bench.graphs import loss, samples, tree
+from tests.view import sample
+from tests.view.random_recordings import random_recording
+
+
+@cache
+def drawing(name: str) -> PlacedModel:
+    """Return the drawing of a program that passes change."""
+    builders = {"loss": loss, "samples": samples, "tree": tree}
+    return draw(builders[name]().recording)
+
+
+@pytest.mark.spec("V-24")
+@pytest.mark.parametrize("name", ["loss", "samples", "tree"])
+def test_the_recorded_graph_takes_less_space_than_the_graph_of_all_steps(name: str) -> None:
+    placed = drawing(name)
+    opened = placed.layouts.opened()
+    before, after = (compose(placed.model, layouts, opened) for layouts in (placed.recorded, placed.layouts))
+    assert before.size[0] * before.size[1] < 0.6 * after.size[0] * after.size[1]
+
+
+@pytest.mark.parametrize("name", ["loss", "samples", "tree"])
+def test_exactly_the_recorded_nodes_have_a_position(name: str) -> None:
+    placed = drawing(name)
+    recording, slots = placed.model.recording, placed.model.slots
+    scene = compose(placed.model, placed.recorded, range(len(placed.layouts)))
+    top = [members[0] for members in slots.nodes if recording.nodes.body[members[0]] == 0]
+    assert set(scene.slots) == {slots.of[node] for node in top if recording.nodes.born[node] < 0}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_items_of_the_recorded_layout_do_not_overlap(seed: int) -> None:
+    placed = draw(random_recording(seed))
+    scene = compose(placed.model, placed.recorded, placed.model.tree.bodies)
+    rects = [*scene.slots.values(), *(rect for box, rect in scene.boxes.items() if box != 0)]
+    for index, (x, y, wide, high) in enumerate(rects):
+        for left, top, width, height in rects[:index]:
+            assert x >= left + width or left >= x + wide or y >= top + height or top >= y + high
+
+
+def test_the_layout_changes_with_the_first_decision_that_changes_the_graph() -> None:
+    placed = drawing("loss")
+    change = placed.model.first_change
+    assert placed.at(change) is placed.recorded
+    assert placed.at(change + 1) is placed.layouts
+
+
+def test_a_graph_that_no_pass_changes_has_one_layout() -> None:
+    x = ex.tensor([1.0, 2.0], name="x")
+    placed = draw(ex.explore(x, run=False).recording)
+    assert placed.model.first_change == -1
+    assert placed.recorded is placed.layouts
+
+
+def test_a_static_picture_of_the_recorded_graph_is_smaller_too() -> None:
+    recording = sample.mlp()
+    first, last = (float(svg(recording, position).split('width="')[1].split('"')[0]) for position in (0, None))
+    assert first < last
