@@ -82,6 +82,14 @@ from explorer.run.runtime.marshalling import on_host
 _logger = logging.getLogger("explorer.net")
 _FILES = (".param", ".bin", ".onnx", ".json")
 """extensions of model files"""
+_OTHER_NAMES = {
+    **dict.fromkeys(("to", "cuda", "cpu"), "net.to_device('cuda')"),
+    **dict.fromkeys(("nodes", "layers", "modules", "ops", "node"), "net.operators"),
+    **dict.fromkeys(("blobs", "tensors", "values", "value_info"), "net.operands"),
+    **dict.fromkeys(("initializers", "initializer", "parameters", "state_dict"), "net.weights"),
+    **dict.fromkeys(("forward", "predict", "eval"), "net.run(x)"),
+}
+"""attribute in other libraries → what to use instead"""
 
 
 class NetState(enum.Enum):
@@ -392,7 +400,10 @@ class Net:
         return other.name, values
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the net with its weights: ``x.json`` and ``x.npz``, or ``x.param`` and ``x.bin`` of PNNX."""
+        """Write the net with its weights: ``x.json`` and ``x.npz``, ``x.onnx``, or ``x.param`` and ``x.bin`` of PNNX.
+
+        Example: ``net.cut(outputs=["relu_3"]).save("part.onnx")``.
+        """
         hooks.save(self, path)
 
     def cut(self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None) -> Net:
@@ -456,8 +467,8 @@ class Net:
         known = [each for each in dir(self) if not each.startswith("_")] if table else []
         near = difflib.get_close_matches(name, known, n=4)
         hint = f"; near names: {', '.join(near)}" if near else ""
-        if name in ("to", "cuda", "cpu"):
-            hint = ": use net.to_device('cuda')"
+        if name in _OTHER_NAMES:
+            hint = f": use {_OTHER_NAMES[name]}"
         raise AttributeError(f"a net has no attribute and no operator type {name!r}{hint}", name=name, obj=self)
 
     def __dir__(self) -> list[str]:

@@ -37,6 +37,29 @@ def _clash(shapes: Sequence[Shape]) -> str:
     return "their axes differ"
 
 
+def _alignment(shapes: Sequence[Shape]) -> str:
+    """Return how operands whose ``shapes`` do not broadcast can be aligned, if they can."""
+    longest = max(shapes, key=len)
+    if any(shape != longest and shape[::-1] == longest for shape in shapes):
+        return "transpose one of them: x.T"
+    for shape in shapes:
+        if shape != longest and (inserted := _inserted(shape, longest)):
+            sizes = "×".join(map(str, shape))
+            return f"insert axes of size 1 so that equal sizes are aligned: .reshape({inserted}) of the {sizes} operand"
+    return "give both the same size along that axis, or one of them size 1"
+
+
+def _inserted(shape: Shape, longer: Shape) -> Shape | None:
+    """Return ``shape`` with axes of size 1 inserted so that it broadcasts to ``longer``, or None if that is impossible.
+
+    >>> _inserted((32,), (32, 47))
+    (32, 1)
+    """
+    pending = list(shape)
+    sizes = [pending.pop(0) if pending and pending[0] in (size, 1) else 1 for size in longer]
+    return None if pending else tuple(sizes)
+
+
 @named_methods
 class Elementwise(Operation, abstract=True):
     """Elementwise operation with broadcasting; subclasses define ``kernel`` and ``gradient``.
@@ -66,7 +89,7 @@ class Elementwise(Operation, abstract=True):
             raise self.refuse(
                 types,
                 f"{_clash(shapes)}; sizes must be equal or 1, with shapes aligned at their last axes",
-                "insert axes of size 1 with .reshape(…) so that equal sizes are aligned",
+                _alignment(shapes),
             )
         return TensorType(shape, self.result_dtype(*[type_.dtype for type_ in types]), types[0].device)
 

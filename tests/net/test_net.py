@@ -477,3 +477,17 @@ def test_the_repr_of_a_net(tmp_path: Path) -> None:
     assert repr(net.init()) == "<net 'half': 1 operator, x (2,) → y any shape; checked>"
     np.savez(tmp_path / "w.npz", a=np.ones(2), b=np.ones(3))
     assert repr(ex.open(tmp_path / "w.npz")) == "<net 'w': 2 weights, no graph>"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("blobs", "net.operands"),
+        ("layers", "net.operators"),
+        ("initializers", "net.weights"),
+        ("forward", "net.run(x)"),
+    ],
+)
+def test_the_error_for_another_librarys_attribute_names_ours(name: str, said: str) -> None:
+    with pytest.raises(AttributeError, match=re.escape(f"{name!r}: use {said}")):
+        getattr(Net("n"), name)

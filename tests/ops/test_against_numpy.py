@@ -151,3 +151,19 @@ def test_functions_of_unsigned_integers_do_not_wrap_around() -> None:
     np.testing.assert_allclose(ex.evaluate(ex.silu(x)), exact / (1 + np.exp(-exact)), rtol=2e-3)
     np.testing.assert_allclose(ex.evaluate(ex.softmax(x[:2])), np.exp(exact[:2]) / np.exp(exact[:2]).sum(), rtol=2e-3)
     np.testing.assert_allclose(ex.evaluate(ex.logsumexp(x[:2])), np.log(1 + np.e), rtol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "fix"),
+    [
+        ((32, 47), (48,), "give both the same size along that axis, or one of them size 1"),
+        ((32, 47), (32,), r"\.reshape\(\(32, 1\)\) of the 32 operand"),
+        ((2, 3, 4), (2, 3), r"\.reshape\(\(2, 3, 1\)\) of the 2×3 operand"),
+        ((3, 2), (2, 3), r"transpose one of them: x\.T"),
+    ],
+)
+def test_the_fix_for_shapes_that_do_not_broadcast_fits_them(
+    first: tuple[int, ...], second: tuple[int, ...], fix: str
+) -> None:
+    with pytest.raises(ex.OperandError, match=fix):
+        ex.tensor(np.ones(first)) + ex.tensor(np.ones(second))

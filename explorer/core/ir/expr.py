@@ -451,7 +451,7 @@ class Expr(NumpyProtocol, Operators):
             raise StateError(
                 f"{what}() of a value inside an @ex.function",
                 rule="a traced function must not read values: its body is recorded once, before any value is known",
-                fix="use ex.where to choose by value, or pass the value as a static argument",
+                fix="choose by value with ex.cond, or with ex.where by element, or pass the value as a static argument",
             )
 
     def __repr__(self) -> str:

@@ -162,6 +162,10 @@ class NetDefinition:
             for attribute, reference in operator.weights.items():
                 if reference.key == name:
                     return f"net[{operator.name!r}].{attribute} is the weight {name!r}"
+        if self.has_blob(name):
+            producer = self.blob(name).producer
+            by = f", computed by the operator {producer!r}" if producer else ""
+            return f"{name!r} is a blob{by}: net.operands[{name!r}]"
         return "net.operators has all operators by name"
 
     def blob(self, name: str) -> BlobDefinition:

@@ -342,3 +342,17 @@ def test_new_operators_of_an_onnx_net_read_their_inputs_by_name(tmp_path: Path) 
     result = ex.open(tmp_path / "edited.onnx").run(images)
     for name, value in net.run(images).items():
         np.testing.assert_array_equal(result[name], value)
+
+
+def test_a_blob_is_not_renamed_as_an_operator() -> None:
+    """The error names the method that renames it, and also for an operator that is renamed as a blob."""
+    net = ex.Net("n")
+    net.input("x", (2,))
+    net.Relu("x", "mask", name="relu")
+    net.output("mask")
+    with pytest.raises(UnknownNameError, match=r"'mask' is a blob: net\.rename_blob\('mask', 'segmentation'\)"):
+        net.rename("mask", "segmentation")
+    with pytest.raises(UnknownNameError, match=r"'relu' is an operator: net\.rename\('relu', 'first'\)"):
+        net.rename_blob("relu", "first")
+    with pytest.raises(UnknownNameError, match=r"computed by the operator 'relu': net\.operands\['mask'\]"):
+        net["mask"]
