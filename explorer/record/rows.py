@@ -353,6 +353,9 @@ class FileOperator:
     """(name of a weight in the operator, its name in the file and its type) pairs"""
     doc: str = ""
     """description written by the model's author"""
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    """names of the operands that the operator reads and writes, without its weights"""
 
 
 Substitution = tuple[int, int, int]

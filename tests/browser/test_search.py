@@ -169,12 +169,12 @@ def test_known_compositions_are_told_lit_and_found(show):
 
 @pytest.mark.spec("Q-5", headline=True)
 def test_operators_of_a_file_are_found_by_their_type(show):
-    """Find a file's operators by type, name and attribute; a click on a type's count in the panel finds them all."""
+    """Find a file's operators by type, name, operand and attribute; a click on a type's count finds them all."""
     recording = ex.open(MODELS / "resnet18.onnx").preview_plan().recording
     view = show(recording)
     types = [scope.type for scope in recording.scopes if scope.type]
     result = view.locator(".ex-search [role=status]")
-    for typed in ("type:Conv", "type:MaxPool"):
+    for typed in ("type:Conv", "type:MaxPool", "type:Relu", "type:Add"):  # the last two have one node and no box
         press(view, "/")
         view.page.keyboard.type(typed)
         expect(result).to_have_text(re.compile(f"^{types.count(typed[5:])} operators?, 0 nodes"))
@@ -185,3 +185,25 @@ def test_operators_of_a_file_are_found_by_their_type(show):
     view.page.keyboard.press("Enter")
     expect(view.locator(".ex-why h4")).to_contain_text("maxpool")
     expect(view.locator(".ex-box.ex-selected")).to_be_in_viewport()
+
+
+@pytest.mark.spec("Q-5")
+def test_operators_of_a_file_are_found_by_their_operands(show):
+    """Find the operator that writes an operand, followed by the operators that read it."""
+    recording = ex.open(MODELS / "resnet18.onnx").preview_plan().recording
+    view = show(recording)
+    writer, *readers = [
+        recording.scopes[operator.scope].name
+        for side in ("outputs", "inputs")
+        for operator in recording.operators
+        if "max_pool2d" in getattr(operator, side)
+    ]
+    press(view, "/")
+    for typed in ("operand:max_pool2d", "tensor:max_pool2d"):
+        view.get_by_role("searchbox", name="search").fill(typed)
+        rows = view.locator(".ex-results button > b")
+        expect(rows).to_have_count(1 + len(readers))
+        for row, name in enumerate([writer, *readers]):
+            expect(rows.nth(row)).to_contain_text(name)
+    view.get_by_role("searchbox", name="search").fill("getitem_3")
+    expect(view.locator(".ex-search [role=status]")).to_have_text(re.compile("^2 operators, 0 nodes"))

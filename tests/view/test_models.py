@@ -89,3 +89,10 @@ def test_the_output_of_a_cell_is_small(drawn):
     data = json.dumps(payload(recording, drawing=drawing), separators=(",", ":"))
     size = len(data.encode()) + len(svg(recording, drawing=drawing).encode()) + len(text(recording).encode())
     assert size < {"resnet18": 150_000, "mobilenet_v2": 200_000, "encoder": 160_000}[name]
+
+
+@pytest.mark.spec("Q-5")
+def test_an_operand_of_a_file_names_the_node_of_its_operator():
+    view = ex.open(MODELS / "resnet18.onnx").explore()
+    view.focus("getitem_3")
+    assert view.selected_scope == "layer1 / 0 / bn1 / node_Conv_298"

@@ -256,6 +256,8 @@ class _Defined(Protocol):
     arguments: Mapping[str, Any]
     weights: Mapping[str, _Weight]
     doc: str
+    inputs: Sequence[str]
+    outputs: Sequence[str]
 
 
 def operators(boxes: Sequence[Scope | None]) -> list[FileOperator]:
@@ -269,7 +271,7 @@ def operators(boxes: Sequence[Scope | None]) -> list[FileOperator]:
 
 def _is_definition(payload: object) -> TypeGuard[_Defined]:
     """Return whether a box belongs to an operator; isinstance with a protocol takes 0.1 ms on Python 3.11."""
-    return all(hasattr(payload, name) for name in ("arguments", "weights", "doc"))
+    return all(hasattr(payload, name) for name in ("arguments", "weights", "doc", "inputs", "outputs"))
 
 
 def _row(scope: int, operator: _Defined) -> FileOperator:
@@ -278,7 +280,8 @@ def _row(scope: int, operator: _Defined) -> FileOperator:
         for name, weight in operator.weights.items()
     ]
     attributes = [(name, attribute_text(value)) for name, value in operator.arguments.items()]
-    return FileOperator(scope, tuple(attributes), tuple(weights), operator.doc)
+    names = tuple(operator.inputs), tuple(operator.outputs)
+    return FileOperator(scope, tuple(attributes), tuple(weights), operator.doc, *names)
 
 
 def layers(boxes: Sequence[Scope | None]) -> list[LayerRow]:

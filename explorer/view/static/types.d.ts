@@ -73,6 +73,8 @@ export interface FileOperator {
   attributes: [string, string][];
   weights: [string, string][];
   doc: string;
+  inputs: string[];
+  outputs: string[];
 }
 
 /** A forward node, the nodes that compute its gradient, and the forward values that are saved for these nodes. */

@@ -45,7 +45,17 @@ class NodesByName:
             if recording.nodes.born[node] < 0 and recording.nodes.kind[node] != "constant":
                 for name in dict.fromkeys((label, recording.label(node))):
                     labelled.setdefault((name,), []).append(node)
-        for names in (of_variables, labelled):
+        of_operands: dict[tuple[str, ...], list[int]] = {}
+        within: dict[int, list[int]] = {}
+        for node, row in enumerate(recording.nodes.scope):
+            if recording.nodes.born[node] < 0:
+                while row >= 0:
+                    within.setdefault(row, []).append(node)
+                    row = recording.scopes[row].parent
+        for operator in recording.operators:
+            for output in operator.outputs:
+                of_operands.setdefault((output,), []).extend(within.get(operator.scope, ()))
+        for names in (of_variables, labelled, of_operands):
             self._nodes.update({path: nodes for path, nodes in names.items() if path not in self._nodes})
 
     def __getitem__(self, name: str) -> list[int]:

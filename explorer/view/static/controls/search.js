@@ -2,7 +2,7 @@
 
 import { iconButton } from "./toolbar.js";
 import { focused, hasFocus, html, put, say } from "../dom.js";
-import { Query, fold, nodeEntry, ofOperation, ofType, operatorEntry } from "../data/search_query.js";
+import { Query, fold, nodeEntry, ofOperation, ofType, operatorEntry, singleOperators } from "../data/search_query.js";
 import { Compositions } from "../scene/compositions.js";
 import { counted, grouped } from "../data/number_format.js";
 
@@ -20,8 +20,9 @@ export class Search {
     this.at = -1;
     /** @type {any[] | undefined} the searched strings of each node */ this.entries = undefined;
     /** @type {Map<number, any> | undefined} box of an operator → its searched strings */ this.operators = undefined;
+    /** @type {Map<number, any> | undefined} node of an operator without a box → its searched strings */ this.single = undefined;
     /** @type {string[] | undefined} */ this.sentences = undefined;
-    this.field = html("input", { type: "search", placeholder: "type, name, operation, shape, dtype, reason …", title: 'also "type:Conv", "operation:conv2d", "shape:64×7×7", "dtype:float32", "name:…", "text:…", "found:gelu"', "aria-label": "search", input: () => this.#find() });
+    this.field = html("input", { type: "search", placeholder: "type, name, operand, shape, dtype, reason …", title: 'also "type:Conv", "operation:conv2d", "shape:64×7×7", "dtype:float32", "name:…", "operand:…", "text:…", "found:gelu"', "aria-label": "search", input: () => this.#find() });
     this.results = html("ol", { class: "ex-results", "aria-label": "results" });
     this.summary = html("div", { class: "ex-soft", role: "status", "aria-live": "polite" });
     this.place = html("div", { class: "ex-place", "aria-live": "polite" });
@@ -99,6 +100,7 @@ export class Search {
   #prepare() {
     const compositions = new Compositions(this.trace);
     this.operators ??= new Map(this.trace.layout.boxes.flatMap(({ type, kind }, box) => (type && kind === "file" ? [[box, operatorEntry(this.trace, box)]] : [])));
+    this.single ??= singleOperators(this.trace);
     this.entries ??= Array.from({ length: this.trace.count }, (_, node) => (this.trace.nodes.kind[node] === "constant" ? null : nodeEntry(this.trace, node, compositions.names(node))));
     this.sentences ??= this.trace.decisions.map((decision, index) => fold(`${decision.rule}\n${decision.code}\n${decision.verdict}\n${this.trace.plainSentence(index)}`));
   }
@@ -106,18 +108,22 @@ export class Search {
   #find() {
     const query = new Query(this.field.value);
     const [boxes, nodes, decisions] = [[], [], []];
+    /** @type {{box?: number, node: number, decision: number, entry: any}[]} */ const operators = [];
     const inside = new Set();
     if (!query.isEmpty) {
       this.#prepare();
-      for (const [box, entry] of this.operators) if (query.matches(entry)) boxes.push(box);
+      for (const [box, entry] of this.operators) if (query.matches(entry)) boxes.push(box), operators.push({ box, node: -1, decision: -1, entry });
+      for (const [node, entry] of this.single) if (query.matches(entry)) inside.add(node), operators.push({ node, decision: -1, entry });
+      // The operator that writes a named operand comes before the operators that read it.
+      operators.sort((one, other) => Number(query.isOfWriter(other.entry)) - Number(query.isOfWriter(one.entry)));
       for (const node of boxes.flatMap((box) => this.#nodesIn(box))) inside.add(node);
       // Nodes of a found operator are not listed separately.
       this.entries.forEach((entry, node) => entry && !inside.has(node) && query.matches(entry) && nodes.push(node));
       this.sentences.forEach((text, index) => query.matchesText(text) && decisions.push(index));
     }
-    this.matches = [...boxes.map((box) => ({ box, node: -1, decision: -1 })), ...nodes.map((node) => ({ node, decision: -1 })), ...decisions.map((decision) => ({ node: -1, decision }))];
+    this.matches = [...operators, ...nodes.map((node) => ({ node, decision: -1 })), ...decisions.map((decision) => ({ node: -1, decision }))];
     this.at = -1;
-    say(this.summary, query.isEmpty ? "" : `${boxes.length ? `${counted(boxes.length, "operator")}, ` : ""}${counted(nodes.length, "node")}, ${counted(decisions.length, "decision")}`);
+    say(this.summary, query.isEmpty ? "" : `${operators.length ? `${counted(operators.length, "operator")}, ` : ""}${counted(nodes.length, "node")}, ${counted(decisions.length, "decision")}`);
     this.#list();
     this.results.scrollTop = 0;
     this.actions.onFound([...inside, ...nodes]);
