@@ -319,7 +319,13 @@ def explore_layer(
 
 @named
 def register_heat(
-    name: str, of: Callable[[Recording, int], float], *, unit: str, text: str = "", replace: bool = False
+    name: str,
+    of: Callable[[Recording, int], float],
+    *,
+    unit: str,
+    text: str = "",
+    per: Callable[[Recording, int], float] | None = None,
+    replace: bool = False,
 ) -> None:
     """Register a quantity by which views can colour nodes; it appears in the menu of all views created later.
 
@@ -328,16 +334,25 @@ def register_heat(
     "µs" and "B" are scaled to larger units. ``text`` explains the legend. Raises DeclarationError if the name is
     already in use, unless ``replace`` is True; the three built-in quantities cannot be replaced.
 
+    ``per`` makes the quantity a ratio, ``of`` divided by ``per``: a box shows the ratio of the two sums. Boxes also
+    show the maximum, and the mean of a quantity that is not a ratio.
+
     >>> ex.register_heat("words", lambda recording, node: recording.nodes.flops[node] / 8, unit="words")
+    >>> ex.register_heat(
+    ...     "flops per byte",
+    ...     lambda recording, node: recording.nodes.flops[node],
+    ...     per=lambda recording, node: recording.nodes.bytes[node],
+    ...     unit="flops/B",
+    ... )
     """
     for argument, value in (("name", name), ("unit", unit), ("text", text)):
         check_type(value, argument, str, "a text", f'{argument}="reads"')
     check_type(replace, "replace", bool, "True or False", "replace=True")
     metric = METRICS.get(name)
-    if not name.strip() or not callable(of):
+    if not name.strip() or not callable(of) or not (per is None or callable(per)):
         raise DeclarationError(
-            f"a heat metric {name!r} of {of!r}",
-            rule="a heat metric must have a name, and a function of a recording and a node id",
+            f"a heat metric {name!r} of {of!r}" + (f" per {per!r}" if per is not None else ""),
+            rule="a heat metric must have a name, and a function of a recording and a node id, or two for a ratio",
             fix='ex.register_heat("reads", lambda recording, node: …, unit="operands")',
         )
     if metric is not None and (metric.of is None or not replace):
@@ -346,4 +361,4 @@ def register_heat(
             rule=f"a heat metric's name must be new; there are {', '.join(METRICS)}",
             fix="choose another name" + (f", or ex.register_heat({name!r}, …, replace=True)" if metric.of else ""),
         )
-    METRICS[name] = HeatMetric(name, unit, "", text, of)
+    METRICS[name] = HeatMetric(name, unit, "", text, of, per)

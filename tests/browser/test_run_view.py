@@ -101,6 +101,30 @@ def test_a_metric_of_ones_own_is_chosen_coloured_summed_and_explained(show, own_
         view.page.screenshot(path=shots)
 
 
+@pytest.mark.spec("V-5", "Q-2")
+def test_a_box_has_the_ratio_of_two_sums_with_mean_and_maximum(show, own_metric):
+    """Colour by user-defined ratios such as flops per byte; boxes show the ratio of the sums, the mean and maximum."""
+    ex.register_heat(
+        "flops per byte", lambda r, n: r.nodes.flops[n], per=lambda r, n: r.nodes.bytes[n], unit="flops/B", replace=True
+    )
+    recording = sample.mlp()
+    nodes = recording.nodes
+    try:
+        view = show(recording)
+    finally:
+        del METRICS["flops per byte"]
+    first = [node for node in range(len(nodes)) if nodes.born[node] < 0]
+    ratios = [nodes.flops[node] / nodes.bytes[node] for node in first if nodes.flops[node] and nodes.bytes[node]]
+    view.get_by_role("combobox", name="heat").select_option("flops per byte")
+    expect(view.locator(".ex-legend")).to_contain_text(f"{max(ratios):.3g} flops/B")
+    rows = dict(zip(*[view.locator(f".ex-costs {tag}").all_text_contents() for tag in ("dt", "dd")], strict=True))
+    whole = sum(nodes.flops[node] for node in first) / sum(nodes.bytes[node] for node in first)
+    assert rows["flops per byte"] == f"{whole:.2g} flops/B · max {max(ratios):.3g} flops/B"
+    sizes = [prod(recording.type_of(node).shape) for node in first]
+    assert rows["own elements"].startswith(f"{sum(sizes) / 1000:.3g} K numbers · mean ")
+    assert rows["own elements"].endswith(f" · max {max(sizes) / 1000:.3g} K numbers")
+
+
 @pytest.fixture
 def own_metric():
     def elements(recording, node):

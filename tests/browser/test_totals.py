@@ -119,9 +119,10 @@ def test_a_convolution_has_the_time_of_the_one_that_absorbs_a_batch_norm(show):
     assert {name: lines[1:] for name, (lines, _) in rows.items() if lines[1:]} == {"b": ["partly computed in c"]}
 
 
+@pytest.mark.spec("Q-2", headline=True)
 @pytest.mark.spec("V-19")
 def test_a_row_says_where_the_work_of_a_box_is_done(show):
-    """A product keeps its box, and what it absorbs says in which box it is computed."""
+    """Show each operator's time in its own box; an operator that another absorbs names the box that computes it."""
     recording = absorbed()
     slots = draw(recording).model.slots
     products = [node for node, label in enumerate(recording.nodes.label) if label == "matmul"]

@@ -28,6 +28,8 @@ class HeatMetric(NamedTuple):
     """sentence that explains the legend"""
     of: Callable[[Recording, int], float] | None = None
     """recording and node → number; None for the three metrics that the front end computes at each step"""
+    per: Callable[[Recording, int], float] | None = None
+    """recording and node → divisor of a ratio, whose value for a box is the ratio of the two sums; None for a sum"""
 
 
 METRICS: dict[str, HeatMetric] = {
@@ -50,7 +52,14 @@ def heat_json(recording: Recording, overlays: Iterable[HeatMetric] = ()) -> list
     nodes = range(len(recording.nodes))
     rows += [(metric, [metric.of(recording, node) for node in nodes]) for metric in overlays if metric.of]
     return [
-        {"name": metric.name, "unit": metric.unit, "row": metric.row, "text": metric.text, "values": values}
+        {
+            "name": metric.name,
+            "unit": metric.unit,
+            "row": metric.row,
+            "text": metric.text,
+            "values": values,
+            "per": metric.per and _values(metric, metric.per, recording),
+        }
         for metric, values in rows
     ]
 

@@ -317,6 +317,8 @@ class MetricTable(TypedDict):
     row: str
     text: str
     values: list[float] | None
+    per: list[float] | None
+    """divisors of the values of a ratio"""
 
 
 class OptionTable(TypedDict):

@@ -173,6 +173,7 @@ export interface MetricTable {
   row: string;
   text: string;
   values: number[] | null;
+  per: number[] | null;
 }
 
 /** Table of nodes, as columns of equal length. */

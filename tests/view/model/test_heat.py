@@ -35,7 +35,19 @@ def test_the_payload_contains_the_values_of_a_custom_metric() -> None:
         "row": "",
         "text": "reuse",
         "values": [count / 8 for count in recording.nodes.flops],
+        "per": None,
     }
+
+
+@pytest.mark.spec("V-13")
+def test_the_payload_contains_both_parts_of_a_ratio() -> None:
+    recording = mlp()
+    nodes = recording.nodes
+    ex.register_heat("flops per byte", lambda r, n: r.nodes.flops[n], per=lambda r, n: r.nodes.bytes[n], unit="flops/B")
+    row = unpack(payload(recording)["heat"])[-1]
+    assert (row["values"], row["per"]) == ([*nodes.flops], [*nodes.bytes])
+    with refused(ex.DeclarationError, "two for a ratio"):
+        ex.register_heat("n", lambda r, n: 1, per=2, unit="")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1, None, "3"])

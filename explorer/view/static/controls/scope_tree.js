@@ -2,7 +2,7 @@
 
 import { hasFocus, html, put, say } from "../dom.js";
 import { counted, shortCounted } from "../data/number_format.js";
-import { metricText, sumName } from "../data/totals.js";
+import { boxValue, metricText } from "../data/totals.js";
 import { TypeAhead } from "./type_ahead.js";
 import { VirtualRows } from "./virtual_rows.js";
 
@@ -87,7 +87,7 @@ export class ScopeTree {
   #fill(element, { key, level, place, count, holds, isOpen }) {
     const cost = this.listed.costs[key];
     const name = this.#name(key);
-    const amount = cost[sumName(this.metric)];
+    const amount = boxValue(this.metric, cost);
     const measured = amount ? metricText(this.metric, amount) : "";
     const said = [counted(cost.operations, "operation"), cost.parameters && shortCounted(cost.parameters, "parameter"), measured].filter(Boolean).join(", ");
     const attributes = {

@@ -12,8 +12,9 @@ import { RowIndex } from "./row_index.js";
  */
 
 /**
- * @typedef {{name: string, unit: string, row: string, text: string, values: number[] | null}} Metric
+ * @typedef {{name: string, unit: string, row: string, text: string, values: number[] | null, per?: number[] | null}} Metric
  *   A row of Python's table of heat metrics; `values` has a value for each node, null if this module computes the sums itself.
+ *   A ratio also has `per`, the values by which they are divided: a box has the ratio of the two sums.
  */
 
 const UNITS = { __proto__: null, "µs": microsText, B: bytesText };
@@ -30,6 +31,32 @@ export function sumName({ name, values }) {
   return values ? `metric ${name}` : name;
 }
 
+/** Return the value of a metric for one node. @param {Metric} metric @param {number} node */
+export function nodeValue({ values, per }, node) {
+  return per ? quotient(values[node], per[node]) : values[node];
+}
+
+/** Return the value of a metric for a box: its sum, or the ratio of two sums. @param {Metric} metric @param {Cost} cost */
+export function boxValue(metric, cost) {
+  const sum = cost[sumName(metric)];
+  return metric.per ? quotient(sum, cost[perName(metric)]) : sum;
+}
+
+/** Return the mean and the maximum of a metric with values over the nodes of a box whose value is not 0; null for fewer than two. @param {Metric} metric @param {Cost} cost */
+export function spread(metric, cost) {
+  const count = cost[countName(metric)];
+  return count > 1 ? { mean: cost[sumName(metric)] / count, most: cost[mostName(metric)] } : null;
+}
+
+function quotient(value, divisor) {
+  return divisor ? value / divisor : 0;
+}
+
+const perName = ({ name }) => `divisor ${name}`;
+const mostName = ({ name }) => `${MOST}${name}`;
+const countName = ({ name }) => `count ${name}`;
+const MOST = "most ";
+
 /** Costs of one trace. */
 export class Totals {
   /** @param {import("./trace.js").Trace} trace */
@@ -38,7 +65,7 @@ export class Totals {
     this.time = this.#times();
     this.slotTimes = trace.layout.slots.map((slot) => slot.nodes.reduce((sum, node) => sum + this.time[node], 0));
     /** @type {Metric[]} the metrics that have values */ this.metrics = trace.metrics.filter(({ name }) => name !== "time" || this.clock);
-    this.own = this.metrics.filter(({ values }) => values).map((metric) => [sumName(metric), metric.values]);
+    this.own = this.metrics.filter(({ values }) => values);
     /** number of decisions that had changed the graph when `boxes` was computed, −1 before */ this.changes = -1;
     /** @type {Cost[]} */ this.boxes = [];
     /** the recorded readers of each node, found when first asked for @type {RowIndex | undefined} */ this.readers = undefined;
@@ -140,7 +167,12 @@ export class Totals {
       flops: flops[node],
       bytes: this.inner.has(node) ? 0 : bytes[node],
       time: 0,
-      ...Object.fromEntries(this.own.map(([sum, values]) => [sum, values[node]])),
+      ...Object.fromEntries(this.own.flatMap((metric) => [
+        [sumName(metric), metric.values[node]],
+        [perName(metric), metric.per?.[node] ?? 0],
+        [mostName(metric), metric.values[node] ? nodeValue(metric, node) : -Infinity],
+        [countName(metric), metric.values[node] ? 1 : 0],
+      ])),
     };
   }
 
@@ -174,7 +206,7 @@ export class Totals {
 
   #nothing() {
     const sums = { nodes: 0, operations: 0, parameters: 0, weights: 0, others: 0, flops: 0, bytes: 0, time: 0 };
-    for (const [sum] of this.own) sums[sum] = 0;
+    for (const metric of this.own) Object.assign(sums, { [sumName(metric)]: 0, [perName(metric)]: 0, [mostName(metric)]: -Infinity, [countName(metric)]: 0 });
     return sums;
   }
 
@@ -187,5 +219,5 @@ export class Totals {
 }
 
 function add(sum, cost) {
-  for (const name of Object.keys(sum)) sum[name] += cost[name];
+  for (const name of Object.keys(sum)) sum[name] = name.startsWith(MOST) ? Math.max(sum[name], cost[name]) : sum[name] + cost[name];
 }

@@ -4,7 +4,7 @@ import { layerOf, layerParts, operatorOf, operatorParts } from "./layer_operator
 import { facts, heading, LISTED, rest } from "./elements.js";
 import { explained } from "./term_tooltips.js";
 import { valueView } from "./value_summary.js";
-import { metricText } from "../data/totals.js";
+import { metricText, nodeValue } from "../data/totals.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
 
@@ -126,7 +126,7 @@ export class NodePanel {
 
   /** Return its values of user-defined metrics. */
   #metrics(node) {
-    /** @type {any[]} */ const rows = this.parts.totals.metrics.filter(({ values }) => values?.[node]).map((metric) => [metric.row || metric.name, metricText(metric, metric.values[node])]);
+    /** @type {any[]} */ const rows = this.parts.totals.metrics.filter(({ values }) => values?.[node]).map((metric) => [metric.row || metric.name, metricText(metric, nodeValue(metric, node))]);
     return rows.length ? [heading("numbers"), facts(rows)] : [];
   }
 

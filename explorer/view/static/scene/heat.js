@@ -1,7 +1,7 @@
 // Heat: every node and closed box is coloured by its fraction of a metric's largest value.
 
 import { html, say } from "../dom.js";
-import { metricText, sumName } from "../data/totals.js";
+import { boxValue, metricText, sumName } from "../data/totals.js";
 
 /** Coloured slots and boxes when heat is off. */
 const NONE = { slots: new Map(), boxes: new Map() };
@@ -75,9 +75,9 @@ export class Heat {
     }
     for (const [slot, mark] of scene.slots) {
       const stands = mark.state !== "gone" && mark.state !== "was";
-      if (placement.hiddenIn[slot] === -1 && stands) slots.set(slot, measure === "time" ? totals.slotTimes[slot] : totals.node(mark.node)[measure]);
+      if (placement.hiddenIn[slot] === -1 && stands) slots.set(slot, measure === "time" ? totals.slotTimes[slot] : boxValue(metric, totals.node(mark.node)));
     }
-    for (const box of placement.boxes.keys()) if (!placement.composed.has(box)) boxes.set(box, held[box][measure]);
+    for (const box of placement.boxes.keys()) if (!placement.composed.has(box)) boxes.set(box, boxValue(metric, held[box]));
     let [most, least] = [0, 0];
     for (const values of [slots, boxes]) for (const value of values.values()) [most, least] = [Math.max(most, Math.abs(value)), Math.min(least, value)];
     for (const values of [slots, boxes]) for (const [key, value] of values) values.set(key, most ? Math.round((100 * value) / most) / 100 : 0);
