@@ -52,8 +52,7 @@ def _alignment(shapes: Sequence[Shape]) -> str:
 def _inserted(shape: Shape, longer: Shape) -> Shape | None:
     """Return ``shape`` with axes of size 1 inserted so that it broadcasts to ``longer``, or None if that is impossible.
 
-    >>> _inserted((32,), (32, 47))
-    (32, 1)
+    For example, 32 and 32×47 give (32, 1).
     """
     pending = list(shape)
     sizes = [pending.pop(0) if pending and pending[0] in (size, 1) else 1 for size in longer]
