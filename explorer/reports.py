@@ -107,7 +107,7 @@ def explain(plan: EvalPlan, what: Expr | str | None = None) -> str:
 
 
 def why_pair_of(plan: EvalPlan, one: Expr | str, other: Expr | str) -> str:
-    """Return the decisions that affect both expressions or names as text or, if there are none, their histories."""
+    """Return as text the decisions that affect both arguments or, if there are none, the history of each."""
     names = [what if isinstance(what, str) else "" for what in (one, other)]
     return why_pair(plan.recording, _nodes(plan, one), _nodes(plan, other), names)
 

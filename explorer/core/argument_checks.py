@@ -23,7 +23,7 @@ _Class = TypeVar("_Class", bound=type)
 
 
 class Plain(NamedTuple):
-    """Types accepted by arguments with some annotation, and the rule and fix for the error message."""
+    """Types that an argument with a given annotation accepts, and the rule and fix for the error message."""
 
     kinds: tuple[type, ...]
     rule: str

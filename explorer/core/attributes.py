@@ -21,7 +21,7 @@ _MIN_SIMILARITY = 0.85
 
 
 def class_attribute(cls: type, name: str) -> Any:
-    """Return the attribute ``name`` from the body of ``cls`` or its first base class that has it, else None.
+    """Return the attribute ``name`` of ``cls`` or of its first base class that defines it, else None.
 
     Metaclass ``__getattr__`` is not called.
     """

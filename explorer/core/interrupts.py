@@ -1,8 +1,8 @@
 """Interrupts: Ctrl-C ends the command-line program at any moment, but is postponed while protected functions run.
 
-This module is imported before all slow imports. While no work is in progress, during the imports and after the work, an
-interrupt ends the command-line process immediately with one line and exit status 130. During the work it raises
-KeyboardInterrupt, so that files and the terminal are restored. Other programs are not affected.
+This module is imported before all slow imports. During the imports and after the work, an interrupt ends the
+command-line process immediately with one line and exit status 130. During the work, it raises KeyboardInterrupt, so
+that files and the terminal are restored. Other programs are not affected.
 
 A KeyboardInterrupt may occur between any two instructions, for instance after a file was created, but before the
 ``try`` block that would remove it on failure was entered. Signal masks do not help, because Windows has none and other
@@ -115,7 +115,7 @@ class Postponed:
     """Postponement of interrupts in protected functions, between ``hold()`` and ``release()``.
 
     All other functions are interrupted as usual. Nothing is postponed in other threads, because Python interrupts only
-    the main thread, nor if the program ignores interrupts.
+    the main thread. The same applies if the program ignores interrupts.
     """
 
     def __init__(self, *functions: Callable[..., Any]) -> None:

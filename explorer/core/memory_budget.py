@@ -59,7 +59,7 @@ class Budget:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise OperandError(
                 f"budget.{name} = {value!r}",
-                rule="a limit must be an integer of 1 or more: of bytes, operators, or steps",
+                rule="a limit must be a positive integer: a number of bytes, operators or steps",
                 fix=f"ex.budget.{name} = 8 << 30",
             )
         object.__setattr__(self, name, value)
@@ -133,7 +133,7 @@ def claim_steps(what: str, count: int) -> None:
     if account.steps + count > budget.steps:
         raise BudgetError(
             f"{what} claims {count:,} steps" + _earlier_claims(f"{account.steps:,}", account.steps),
-            rule=f"the steps and parts that a net unrolls must be at most {budget.steps:,}",
+            rule=f"a net must unroll at most {budget.steps:,} steps and parts (budget.steps)",
             fix=f"ex.budget.steps = {account.steps + count}",
         )
     account.steps += max(0, count)
@@ -148,7 +148,7 @@ def claim_memory(what: str, size: int) -> None:
     if size > budget.memory:
         raise BudgetError(
             f"{what} claims {size_text(size)} of memory",
-            rule=f"the memory in use at one time must be at most {size_text(budget.memory)}: budget.memory",
+            rule=f"the memory in use at any one time must not exceed {size_text(budget.memory)} (budget.memory)",
             fix=f"ex.budget.memory = {size}, or on the command line: --memory {size}",
         )
 

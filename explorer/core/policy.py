@@ -88,7 +88,7 @@ class Minor:
             except (TypeError, ValueError) as error:
                 raise DeclarationError(
                     f"the policy {self!r} of {value!r}: {error}",
-                    rule=f"{policy_text(self.convert)} must convert the value",
+                    rule=f"{policy_text(self.convert)} must be able to convert the value",
                     fix="help() on the policy's class lists the allowed values",
                 ) from None
         if self.among and not any(exact(value) == exact(choice) for choice in self.among):

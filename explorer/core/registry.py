@@ -86,7 +86,7 @@ class Registry(dict[Key, Value]):
             if existing is not _MISSING and existing is not value and not replace:
                 raise DeclarationError(
                     f"a second {self.of} {key!r}",
-                    rule=f"a name must be registered once, and {key!r} is {_description(existing)} already",
+                    rule=f"a name must be registered only once; {key!r} is already {_description(existing)}",
                     fix=f"choose another name, or register({key!r}, …, replace=True)",
                 )
             super().__setitem__(key, value)

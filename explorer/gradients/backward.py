@@ -186,7 +186,7 @@ def grad(loss: Expr, wrt: Any, *, seed: Any = None) -> Any:
     inputs, structure = flatten(wrt)
     if not inputs or not all(isinstance(node, Expr) for node in inputs):
         raise OperandError(
-            "ex.grad with wrt that is not an expression",
+            "ex.grad with a wrt that is not an expression",
             rule="wrt must be an expression, or a container of expressions",
             fix="ex.grad(loss, wrt=[w, b]) with expressions w and b from which the loss was recorded",
         )

@@ -2,7 +2,7 @@
 
 A pipeline is a tuple, so plans can use different pipelines and display them. The default order has these reasons:
 
-- Values of earlier plans are reused first (recall), because nothing that only they need has to be planned.
+- Values of earlier plans are reused first (recall), so that operations needed only for these values are not planned.
 - Rules apply before batching, because removed operations are not stacked, and because simplified operations with equal
   shapes can be batched better.
 - Dedup comes before batching, because equal calls become one call instead of several batch elements.

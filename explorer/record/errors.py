@@ -1,4 +1,4 @@
-"""Errors that name the given input, the violated rule and the fix: the classes that views raise, too.
+"""Errors that name the given input, the violated rule and the fix; these classes are also raised by views.
 
 The other errors of the package are in explorer/core/errors.py, which also exports these.
 """

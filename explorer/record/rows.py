@@ -231,12 +231,12 @@ class Group:
 class Kernel:
     """Kernel in the schedule: the nodes that it computes (the last node is its result) and its memory.
 
-    At this point, ``ready_count`` kernels were ready to run. ``ready_candidates`` lists the results of up to eight of
-    them, including this kernel's result. ``pick_reason`` is the criterion for the choice: "only", "constant",
-    "ready_first", "own_order" of a user's pass, or the heuristic of the order. With several lanes, ``waiting_count``
-    kernels wait for operands: all kernels that compute these operands have started, but by the estimates some have not
-    ended. ``waiting`` lists the results of up to eight waiting kernels. ``buffer`` is a row of ``Schedule.buffers``; −1
-    for a view or for a result returned to the user.
+    When this kernel was picked, ``ready_count`` kernels were ready to run. ``ready_candidates`` lists the results of up
+    to eight of them, including this kernel's result. ``pick_reason`` is the criterion for the choice: "only",
+    "constant", "ready_first", "own_order" of a user's pass, or the heuristic of the order. With several lanes,
+    ``waiting_count`` kernels wait for operands: all kernels that compute these operands have started, but by the
+    estimates some have not ended. ``waiting`` lists the results of up to eight waiting kernels. ``buffer`` is a row of
+    ``Schedule.buffers``; −1 for a view or for a result returned to the user.
     """
 
     nodes: tuple[int, ...]

@@ -196,7 +196,8 @@ class EvalPlan:
 
     @property
     def _prepared(self) -> PlanRun | None:
-        """Prepared plan, if it is for exactly the registered expressions; the displayed plan then also runs."""
+        """Prepared plan for exactly the registered expressions, so that the displayed plan is the one that runs, or
+        None."""
         latest = self._latest
         if latest is None or not latest.awaited or latest.awaited != tuple(self._handles):
             return None

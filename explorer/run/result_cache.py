@@ -64,7 +64,7 @@ class _Values(dict[int, ReferenceType[Array]]):
 
 
 class _Evaluation:
-    """Roots that were evaluated together, until their values are numbered or freed."""
+    """Roots of one evaluation; kept until their values have value numbers, or are freed."""
 
     def __init__(self, graph: Structure, root_positions: Sequence[int], values: Sequence[ReferenceType[Array]]) -> None:
         self.context, self.leaves = graph.context, graph.leaves
@@ -121,7 +121,7 @@ class _Waiting:
         self._several: deque[_Evaluation] = deque()
 
     def add(self, evaluation: _Evaluation) -> None:
-        """Add an evaluation; if a limit is exceeded, number the oldest one, or all with a single root."""
+        """Add an evaluation; if a limit is exceeded, ``enter`` the oldest one, or all with a single root."""
         if len(evaluation.values) > 1:
             self._several.append(evaluation)
             if len(self._several) > _MAX_WAITING:

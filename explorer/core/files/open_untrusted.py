@@ -31,9 +31,9 @@ def opened(
 ) -> IO[bytes]:
     """Open a regular file for reading; raise FileError for any other file.
 
-    The open file is checked, because its name may be redirected after a check. ``within`` is a resolved folder that
-    must contain the file after all symbolic links are followed. The error message calls the file ``what`` and suggests
-    ``fix``.
+    The file is checked after it is opened, because a path could be redirected between the check and the opening.
+    ``within`` is a resolved folder that must contain the file after all symbolic links are followed. The error message
+    calls the file ``what`` and suggests ``fix``.
     """
     path_text = printable(path)
     try:

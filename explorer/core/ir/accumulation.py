@@ -18,7 +18,7 @@ from explorer.core.types.tensor_type import AnyType, Array, TensorType
 
 
 def pack_for_tiles(operation: Operation, out: np.dtype[Any], operands: list[Array]) -> Any:
-    """Pack the operand that tiles read in packed form, for a result of dtype ``out``; return None if there is none."""
+    """Pack the operand that tiles read in packed form, for a result of dtype ``out``; None if no operand is packed."""
     if operation.packed_operand is None or is_widened(operation, out):
         return None
     return operation.pack_operand(operands[operation.packed_operand])

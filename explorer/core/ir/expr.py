@@ -8,8 +8,8 @@ file name and line number are computed on demand.
 An operation's class body defines all its facets: type inference, kernel, gradient, batching and cost. A class that
 lacks one is rejected when it is declared, so laws over the registry can rely on all of them. The fields of the class
 are the operation's attributes. Instances are interned, so operations are compared by identity. Attributes are equal if
-their types and bits are (1, 1.0 and True differ, and so do 0.0 and −0.0). Unlike in xDSL, on which these classes are
-modelled, kernels are part of the operation's class, so a new operation changes only one file.
+they have the same type and the same bits (1, 1.0 and True differ, and so do 0.0 and −0.0). Unlike in xDSL, on which
+these classes are modelled, kernels are part of the operation's class, so a new operation changes only one file.
 
 NumPy kernels are methods of the operations; all other kernels are in ``kernels``, where users register them with
 ``ex.kernel``. A user-defined dtype needs no kernel: by default, operands are decoded to numbers and the result is
@@ -596,8 +596,8 @@ class Interning(type):
         if operands:
             names = ", ".join(cls.attribute_names)
             raise DeclarationError(
-                f"{cls.__name__}(…) with {len(operands)} of {len(arguments)} arguments that are operands",
-                rule=f"a class of operations must be called with its attributes ({names or 'it has none'}), "
+                f"{cls.__name__}(…) with {len(arguments)} arguments, of which {len(operands)} are operands",
+                rule=f"an operation class must be called with its attributes ({names or 'it has none'}), "
                 "and the resulting operation with operands",
                 fix=f"{cls.__name__}({', '.join(f'{name}=…' for name in cls.attribute_names)})(x, …)",
             )
@@ -616,7 +616,7 @@ class Interning(type):
 
 
 def _is_array(value: Any) -> bool:
-    """Return whether a value is an array of any library; NumPy scalars and data of user-defined types are not."""
+    """Return whether a value is an array of any library; False for NumPy scalars and data of user-defined types."""
     is_array = hasattr(value, "__array__") and not isinstance(value, np.generic)
     return is_array and not stands_for_expression(value)
 
@@ -1058,7 +1058,7 @@ def _register(cls: type[Operation], factory: Callable[[], Operation] | None) -> 
         if (registered.__module__, registered.__qualname__) != (cls.__module__, cls.__qualname__):
             raise DeclarationError(
                 f"a second operation {cls.name!r} ({cls.__module__}.{cls.__qualname__})",
-                rule=f"an operation's name must be unique; {registered.__module__}.{registered.__qualname__} has it",
+                rule=f"an operation's name must be unique; {registered.__module__}.{registered.__qualname__} uses it",
                 fix="set name = '…' in the class body",
             )
         warnings.warn(
@@ -1068,7 +1068,7 @@ def _register(cls: type[Operation], factory: Callable[[], Operation] | None) -> 
     if function is not None and not hasattr(function, "attribute_names") and function.__module__ != cls.__module__:
         raise DeclarationError(
             f"an operation {cls.name!r} ({cls.__module__}.{cls.__qualname__})",
-            rule=f"names must be unique; {function.__module__}.{cls.name} is a function of that name already",
+            rule=f"names must be unique; {function.__module__}.{cls.name} is already a function with this name",
             fix="set name = '…' in the class body",
         )
     registry.operations[cls.name] = cls
@@ -1082,7 +1082,7 @@ def _extend(base: type[Operation], cls: type[Operation]) -> None:
     if unknown:
         raise DeclarationError(
             f"operation {cls.name}, which extends {base.name}, with the attributes {', '.join(unknown)}",
-            rule=f"its attributes must be in {base.name}: {', '.join(base.attribute_names) or 'it has none'}",
+            rule=f"it must have only attributes of {base.name}:  {', '.join(base.attribute_names) or 'none'}",
             fix="leave them out, or declare a separate operation, without extends=",
         )
     extensions = registry.extensions.setdefault(base.name, [])

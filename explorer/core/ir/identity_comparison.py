@@ -1,4 +1,4 @@
-"""Comparison of captured objects with their state at capture time, during which == of expressions tests identity.
+"""Comparison of captured objects with their state at capture time; meanwhile, == of expressions tests identity.
 
 A traced function may capture lists of hundreds of expressions, which are compared at each call. Python compares lists
 in C, where it skips identical items and calls ``__eq__`` for all others. During this comparison, ``__eq__`` must return

@@ -128,7 +128,7 @@ class Adjusted(Operation, abstract=True):
         if inferred is not plain:
             raise DeclarationError(
                 f"{self!r}, which {self.implementation!r} computes",
-                rule=f"a policy must not change the type of a result: {plain} without, {inferred} under it",
+                rule=f"a policy must not change the type of a result: {plain} without it, {inferred} with it",
                 fix=f"let under() of {type(self.operation).__name__} return an operation of the same type",
             )
         return inferred

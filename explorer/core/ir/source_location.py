@@ -1,9 +1,9 @@
 """Source locations of expressions: code object and instruction while recording, converted to text on demand.
 
-The user's line is in the innermost frame outside this package and NumPy, whose functions call this package. A node
-recorded in a function stores the function's code object and the calls that led to it, because otherwise the nodes of
-two calls would have the same lines. All nodes with the same calls share this object. Nodes outside functions store only
-their code object. Text is created only for errors, recordings and diagrams.
+The user's line is in the innermost frame outside this package and NumPy (NumPy's functions may call this package). A
+node recorded in a function stores the function's code object and the calls that led to it, because otherwise the nodes
+of two calls would have the same lines. All nodes with the same calls share this object. Nodes outside functions store
+only their code object. Text is created only for errors, recordings and diagrams.
 """
 
 from __future__ import annotations

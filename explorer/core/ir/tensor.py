@@ -81,8 +81,8 @@ class Tensor(Expr):
         if not all(isinstance(size, (int, np.integer)) and not isinstance(size, bool) for size in sizes_given):
             raise OperandError(
                 f"ex.Tensor({', '.join([reprlib.repr(length) for length in shape])})",
-                rule="ex.Tensor must have the sizes of its axes, as integers",
-                fix="ex.Tensor(4, 5, 6, 7, dtype=np.float32); ex.tensor(value) makes a tensor of a value",
+                rule="ex.Tensor must be given the sizes of its axes as integers",
+                fix="ex.Tensor(4, 5, 6, 7, dtype=np.float32); ex.tensor(value) makes a tensor from a value",
             )
         sizes, element_dtype = as_shape(sizes_given, "ex.Tensor"), as_dtype(dtype)
         return tensor(np.broadcast_to(converted(0, element_dtype), sizes), name=name, device=device)
@@ -124,7 +124,7 @@ class Tensor(Expr):
         if len(pads) != 4 or any(type(pad) is not int or pad < 0 for pad in pads) or self.ndim < 2:
             raise OperandError(
                 f"padding({pads!r}) of {self.type}",
-                rule="pads must be four numbers of 0 or more: above, below, left, right, of a matrix or matrices",
+                rule="pads must be four integers ≥ 0 (above, below, left, right), for a tensor of matrices",
                 fix="x.padding((1, 1, 1, 1))",
             )
         above, below, left, right = pads
@@ -358,7 +358,7 @@ def _is_expression_like(value: Any) -> bool:
 
 
 def _check_dtype(dtype: Any) -> None:
-    """Raise OperandError if ``dtype``, the second argument of ``ex.tensor``, is not a dtype but perhaps a name."""
+    """Raise OperandError if ``dtype``, the second argument of ``ex.tensor``, is not a dtype, but for example a name."""
     try:
         as_dtype(dtype)
     except OperandError as error:

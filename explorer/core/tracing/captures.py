@@ -1,8 +1,8 @@
 """Variables, attributes and contents that a traced function reads from outside, and whether they have changed.
 
-To find them, the function's code is inspected once per trace, but not run, because a run would see only one branch. At
-each call they are compared with their state at that time: variables by identity, containers item by item, arrays by
-their bytes.
+To find them, the function's code is inspected once per trace, but not run, because a run would see only one branch.
+Each call compares them with their state when the function was traced: variables by identity, containers item by item,
+arrays by their bytes.
 
 Each name in the code is looked up in the globals, closure variables and defaults, in the containers among them, and in
 the attributes of objects, because ``co_names`` does not distinguish globals, attributes and modules. Contents that are

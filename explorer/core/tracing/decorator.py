@@ -167,7 +167,7 @@ def function(body: Callable[_Parameters, _Result]) -> Function[_Parameters, _Res
 
     The body runs only while it is traced. Before each call, the values that your code reads by name are compared, and
     the body is traced again if one of them has changed. These values are: variables and attributes named in the body,
-    or in a function, method or class that the body uses outside installed packages; items of such containers and
+    or in a function, method or class that the body uses, except in installed packages; items of such containers and
     elements of such arrays; and parameters, nets, blobs and learning rates of explorer. A name is looked up as
     variable, attribute and module, and a class that the body uses is assumed to use its operators, comparisons and
     ``__hash__``.

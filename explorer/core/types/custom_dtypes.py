@@ -71,7 +71,7 @@ class ElementType:
             ):
                 raise DeclarationError(
                     f"a second element type {self.name!r}",
-                    rule=f"an element type's name must be unique; {owner.__module__}.{owner.__qualname__} has it",
+                    rule=f"an element type's name must be unique; {owner.__module__}.{owner.__qualname__} uses it",
                     fix=f"choose another name: {cls.__name__}('…')",
                 )
         _element_types[self.dtype] = self

@@ -54,7 +54,7 @@ def page(operation: Operation) -> str:
 
 
 def document(functions: Iterable[Callable[..., Any]]) -> None:
-    """Append the facts about its operation to each recording function's docstring.
+    """Append facts about the operation to the docstring of each recording function.
 
     For a composition, which has no operation class, append a note instead.
     """

@@ -90,7 +90,7 @@ def check_callable(function: Any, what: str, arguments: Sequence[str]) -> None:
             f"{what}, a function with the arguments {inspect.signature(function, follow_wrapped=False)}",
             rule=f"{what} must take {counted_text(len(arguments), 'argument')}{': ' * bool(names)}{names}",
             fix=f"def {what}({names}): …"
-            + "; several values of the state are one tuple, a, b = state" * ("state" in names),
+            + "; a state of several values is one tuple: a, b = state" * ("state" in names),
         )
 
 

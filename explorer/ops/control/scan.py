@@ -90,8 +90,8 @@ class Scan(Call):
             [index in (*carried, *requested_sequences, *requested_captured) for index in range(len(operands))]
         )
 
-        # Record another forward scan that also stacks the states before each step, because the recorded scan keeps only
-        # the last states.
+        # Record another forward scan that also stacks the initial states of each step, because the recorded scan keeps
+        # only the last states.
         def with_input_states(states: list[Expr], elements: list[Expr]) -> tuple[list[Expr], list[Expr]]:
             outputs = outputs_of(record(step, (*states, *elements, *captured)), len(is_differentiable))
             return outputs[: self.states], [*outputs[self.states :], *states]

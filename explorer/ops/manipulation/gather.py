@@ -1,4 +1,4 @@
-"""Gathering at indices that are operands: rows of a table, and elements along an axis.
+"""Gather operations whose indices are operands: they select rows of a table or elements along an axis.
 
 The indices' values are known only when the kernel runs, so their range is checked then. If they are known during
 recording, ``slicing`` is used instead.

@@ -142,7 +142,7 @@ def _checked(name: str, x: Any, indices: Any, values: Any, axis: int) -> tuple[E
     if not fits or indices.dtype.kind not in "iu":
         raise OperandError(
             f"{name} of {x.type} with indices {indices.type}",
-            rule=f"indices must be integers with {x.ndim} axes, and not longer than x except along axis {normalized}",
+            rule=f"indices must be integers with {x.ndim} axes, none longer than in x except axis {normalized}",
             fix="ex.cast(indices, np.int64), or ex.broadcast_to(indices, …)",
         )
     (values,) = as_operands((values if isinstance(values, Expr) else _converted(values, x.dtype),))

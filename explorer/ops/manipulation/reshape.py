@@ -323,7 +323,7 @@ def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Expr:
 
 @public
 def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
-    """Remove axes of size 1: the one or several given by ``axis``, or all of them if it is None.
+    """Remove the axes ``axis`` (one or several), which must have size 1; None: remove all axes of size 1.
 
     >>> ex.squeeze(np.zeros((2, 1, 3, 1))).shape
     (2, 3)

@@ -244,7 +244,7 @@ def _index_array(entry: Any, x: Expr, axis: int) -> Any:
     if indices.dtype.kind not in "iu":
         raise OperandError(
             f"index of dtype {indices.dtype} at axis {axis} of {x.type}",
-            rule="an index array must contain integers, since the number of elements in a mask is not known yet",
+            rule="an index array must contain integers, since the number of elements that a mask selects is unknown",
             fix="use ex.where(mask, x, 0) to select by a condition",
         )
     if not isinstance(indices, np.ndarray):

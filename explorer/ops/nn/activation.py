@@ -55,7 +55,7 @@ _WIDE = (
 class Clip(Elementwise):
     """Elements limited to low … high, where one limit may be None; NaN stays NaN.
 
-    The gradient is g between the limits, 0 outside them, and at the limits g, or 0 if ``is_open``.
+    The gradient is g between the limits and 0 outside them. At a limit it is g, or 0 if ``is_open`` is true.
     """
 
     low: Number | None
@@ -139,7 +139,7 @@ class Hardsigmoid(Elementwise):
 
 
 class Hardswish(Elementwise):
-    """x times the hard sigmoid of x. The gradient is 0 at x = −3, and the upstream gradient at x = 3."""
+    """x times the hard sigmoid of x. The gradient is 0 at x = −3 and g at x = 3."""
 
     weight, examples = 4, _WIDE
     reuses_operand = True

@@ -1,8 +1,8 @@
 """Reshapes that copy.
 
 As in NumPy, a reshape is a view if strides allow it; otherwise the plan allocates memory for the result. Kernels write
-their results in row-major order, or with channels last if the pass `MemoryFormat` requires it. The strides of views,
-and of views of views, are therefore known before the run, and so is whether a reshape copies.
+their results in row-major order, or with channels last if the pass `MemoryFormat` requires it. Therefore, the strides
+of views are known before the run, and the plan knows which reshapes copy.
 """
 
 from __future__ import annotations

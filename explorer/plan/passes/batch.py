@@ -467,7 +467,7 @@ class BatchMembers:
     def _member(self, node: Expr) -> tuple[Expr, int] | None:
         """Return (value, index) if ``node`` is a row of a value; otherwise return None.
 
-        It may be a row because of batching, or because the program was written so.
+        It may be a row because of batching, or because the program was written that way.
         """
         entry = self._members.get(node.uid)
         return member(node, self._graph) if entry is None else entry

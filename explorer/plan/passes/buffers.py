@@ -267,8 +267,8 @@ def live_bytes(ordered: OrderedKernels, kernel_of: Mapping[int, int], assignment
 
 
 _WORTH = 0.9
-"""minimum fraction of the peak that must be saved by running operations separately for a report; a smaller fraction
-could be an effect of different block shapes"""
+"""maximum ratio of the peak with separate operations to the peak with fused kernels for which a decision is recorded; a
+smaller saving could be an effect of different block shapes"""
 
 
 def record_blocks(rule: RuleInfo, graph: PlanGraph, schedule: Schedule, kernel_of: Mapping[int, int]) -> None:

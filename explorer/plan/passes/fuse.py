@@ -374,7 +374,7 @@ class Fuse(Pass):
     ) -> Tiling | None:
         """Return the tiling of a reduction fused with ``members``, or None if there is none.
 
-        Records the reason if it is declined.
+        If the fusion is declined, records the reason.
         """
         operation = node.operation
         facts: Facts = {"operand": operand, "reader": operation.label}

@@ -11,7 +11,7 @@ order and the memory offsets would differ between machines. Executors (run/execu
 order that run/execution/kernel_dependencies.py allows.
 
 The heuristic "depth_first" follows one branch to its end before it begins the next one, as InferFramework does, so nets
-that were tuned for InferFramework run, and use memory, in the same order.
+that were tuned for InferFramework run their operators and use memory in the same order.
 
 Updates in place (plan/passes/update_in_place.py) begin after all other kernels have ended.
 """
@@ -208,7 +208,7 @@ class Order(Pass):
         return begin_order, picks, runs_until, now
 
     def sequence(self, kernels: Sequence[Kernel], producers: Sequence[Sequence[int]]) -> Sequence[int]:
-        """Return the kernel indices in the order to run, each after its producers.
+        """Return the kernel indices in execution order, each after its producers.
 
         Subclasses may define this method. ``producers[index]`` are the kernels whose results the kernel reads. If
         several kernels run at a time, kernels that are earlier in this order are preferred.

@@ -38,10 +38,10 @@ class ReusableValues:
 class Recall(Pass):
     """Reuse results of earlier evaluations.
 
-    The pass runs first, so that nothing that only a known value needs is planned, and again after simplify. Results
-    must not depend on which earlier values are still available. If a value may be rounded to 0 or ∞, simplify might
-    avoid computing it, so reusing it could change a result. In this case simplify runs first, and only the values that
-    remain in the graph are reused.
+    The pass runs first, so that operations needed only for known values are not planned, and again after simplify.
+    Results must not depend on which earlier values are still available. If a value may be rounded to 0 or ∞, simplify
+    might avoid computing it, so reusing it could change a result. In this case simplify runs first, and only the values
+    that remain in the graph are reused.
     """
 
     simplified: bool = False

@@ -184,8 +184,8 @@ class Simplify(Pass):
                 pending.extend(reversed(self._apply_first(current, rules, graph)))
         raise DeclarationError(
             f"rules that replaced {node.operation.label} and its replacements {_ENDLESS:,} times",
-            rule=f"a rule must return None at its own replacement; the last one was {graph.decisions[-1].rule}",
-            fix="return None from match() where the structure is that of the replacement",
+            rule=f"a rule must return None at its own replacement; the last rule was {graph.decisions[-1].rule}",
+            fix="return None from match() for a node that already has the form of the replacement",
         )
 
     def _apply_first(self, node: Expr, rules: _IndexedRules, graph: PlanGraph) -> list[Expr]:

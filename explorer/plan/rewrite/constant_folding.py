@@ -114,7 +114,7 @@ class Folding:
         self._nodes.append(node)
 
     def run(self, graph: PlanGraph) -> None:
-        """Replace known nodes that other nodes read by constants; equal nodes get one decision."""
+        """Replace the known nodes that are read by unknown nodes with constants; equal nodes get one decision."""
         results: dict[int, _Folded] = {}
         computed: dict[tuple[object, ...], _Folded] = {}
         nodes_of_constant: dict[tuple[Operation, Structured], list[Expr]] = {}

@@ -117,7 +117,7 @@ class Pattern:
         return sorted(misses, key=lambda miss: -miss.matched)
 
     def overlay(self, *roots: Expr | Searchable) -> dict[Expr, float]:
-        """Return a dict from node to the number of its match, from 1, for ``view.overlay``."""
+        """Return a dict from node to the number of its match, counted from 1, for ``view.overlay``."""
         return {node: number for number, match in enumerate(self.find(*roots), 1) for node in match.nodes}
 
     @overload

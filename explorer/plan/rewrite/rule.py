@@ -95,7 +95,7 @@ class Rule(ABC):
                 f"rule {cls.__name__} with {given}",
                 rule=f"a rule must declare what it does to numbers: {', '.join(CLASSES)}",
                 fix='numerics = "exact" if the result has the same bits, "rounding" if last digits may differ, '
-                '"reassociating" where you do not know',
+                '"reassociating" if you do not know',
             )
         purpose = (cls.__doc__ or "").strip().split("\n")[0]
         if not purpose:
@@ -161,7 +161,7 @@ def _check_roots(rule_class: type[Rule]) -> None:
     if not roots:
         raise DeclarationError(
             f"rule {rule_class.__name__} without roots",
-            rule="a rule must list the operations at which it is asked",
+            rule="a rule must list the operation classes at which it is matched",
             fix='roots = (ex.operation("log"),)',
         )
     if isinstance(roots, type) and issubclass(roots, Operation):

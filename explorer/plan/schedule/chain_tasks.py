@@ -73,7 +73,7 @@ def chain_tasks(
                     reads[task][value.uid] = value
                     if value.uid in task_of:
                         sends[task_of[value.uid]][value.uid] = value
-    # The key is the uid, so a result that is requested twice is sent once. The inner loop over one value only names it.
+    # The key is the uid, so a result that is requested twice is sent once.
     roots = {value.uid: value for root in schedule.roots for value in (base.get(root.uid, root),)}
     for uid, root in roots.items():
         if uid in task_of:

@@ -6,7 +6,7 @@ pairwise summation, so its sum has the same bits. Other rows are divided into pa
 combined.
 
 The pass `Fuse` requests tilings, and run/kernels/fused_reduction.py executes them. Tilings do not depend on the number
-of threads, because the last digits would then depend on the machine. Alternatives that were tried are described in
+of threads, so the last digits of a result are the same on every machine. Alternatives that were tried are described in
 assets/decisions/0008-sums-are-split-where-numpy-splits-them.md.
 """
 

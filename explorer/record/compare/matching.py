@@ -260,7 +260,7 @@ def _differences(
 ) -> tuple[list[str], bool]:
     """Return the differences between paired nodes as text, and whether only their operands differ.
 
-    A constant belongs to the node that shows it, so a changed constant is a difference of that node.
+    A constant belongs to the node that shows it, so a changed constant counts as a difference in that node.
     """
     rows, other_rows = before.nodes, after.nodes
     differences: list[str] = []

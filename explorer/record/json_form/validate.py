@@ -31,7 +31,7 @@ def check(recording: Recording) -> None:
 
 
 def _rows(field: str, rows: Iterable[int], table: str, size: int, lowest: int = 0) -> None:
-    """Raise ValueError unless all ``rows`` are row numbers of a table with ``size`` rows, or at least ``lowest``."""
+    """Raise ValueError unless all ``rows`` are in ``lowest`` … ``size`` − 1, for a table with ``size`` rows."""
     # min and max run in C: a recording has millions of row numbers, and errors are rare.
     rows = rows if isinstance(rows, (list, tuple)) else list(rows)
     if rows and not (min(rows) >= lowest and max(rows) < size):
@@ -40,9 +40,9 @@ def _rows(field: str, rows: Iterable[int], table: str, size: int, lowest: int = 
 
 
 def _filled(field: str, lists: Iterable[Sequence[int]]) -> None:
-    """Raise ValueError for an empty list, if rows must have at least one node."""
+    """Raise ValueError if one of the lists of nodes is empty."""
     if not all(lists):
-        raise ValueError(f"recording field recording.{field}: [] is empty, and one node is needed")
+        raise ValueError(f"recording field recording.{field}: the list is empty, but must contain at least one node")
 
 
 def _check_nodes(recording: Recording) -> None:
@@ -181,12 +181,12 @@ def _check_fact(name: str, fact: Any, nodes: int) -> None:
         elif isinstance(value, dict):
             if list(value) != ["node"] or type(value["node"]) is not int:
                 raise ValueError(
-                    f'recording field recording.{field}: expected {{"node": id}} where a fact is an object'
+                    f'recording field recording.{field}: a fact that is an object must have the form {{"node": id}}'
                 )
             _rows(field, (value["node"],), "nodes", nodes)
         elif name.endswith(_UNITS) and (type(value) not in (int, float) or abs(value) >= _MAX_NUMBER):
             raise ValueError(
-                f"recording field recording.{field}: expected a number, for its unit, found {spoken(value)}"
+                f"recording field recording.{field}: expected a number, as the name has a unit, found {spoken(value)}"
             )
 
 

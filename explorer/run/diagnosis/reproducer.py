@@ -361,7 +361,7 @@ def _called(operation: Operation) -> str:
 
 
 def _array(type_: TensorType, name: str) -> str:
-    """Return the source of a tensor with this type, drawn from the seeded ``random``."""
+    """Return source code that draws a tensor of this type from the seeded ``random``."""
     if not type_.plain:
         raise OperandError(
             f"a tensor of {type_}",

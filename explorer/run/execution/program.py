@@ -152,7 +152,7 @@ class Program:
                 self.values[slot] = None
 
     def _constant(self, node: Expr) -> bool:
-        """Return whether a value is the same in every run and worth storing derived results for."""
+        """Return whether a value is the same in every run, so that results derived from it are worth storing."""
         # A program without parameters runs only once, so a packed copy would waste memory.
         return bool(self.parameters) and is_constant(node, self.planned.graph)
 

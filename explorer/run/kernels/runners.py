@@ -143,7 +143,7 @@ class ComputeOnce:
 
 
 def run_all(tasks: Sequence[Callable[[], None]], shared: bool) -> None:
-    """Run all tasks, with ``shared`` also on worker threads."""
+    """Run all tasks; if ``shared`` is true, worker threads help."""
     if shared and len(tasks) > 1:
         share(tasks)
     else:

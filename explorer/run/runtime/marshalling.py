@@ -66,7 +66,7 @@ _SMALL = 1 << 16
 
 
 def sealed(value: Array) -> Array:
-    """Return a view of an array's memory that cannot be made writable, and neither can its views.
+    """Return a view of an array's memory; neither this view nor views of it can be made writable.
 
     Clearing the flag is not enough, because a view can be made writable again if the array that owns the memory is
     writable; a view of a read-only buffer cannot. The memory can still be written through its owner,

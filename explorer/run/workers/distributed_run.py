@@ -98,7 +98,7 @@ class Spread:
                 if attempt.failed:
                     program.forget()
         raise RunError(
-            f"workers lost in {_ATTEMPTS} runs one after the other ({', '.join(workers.lost) or 'their connections'})",
+            f"workers lost in {_ATTEMPTS} consecutive runs ({', '.join(workers.lost) or 'their connections'})",
             rule="a worker must live until its piece has ended",
             fix="look at the workers' logs: they may be out of memory",
         ) from cause
@@ -408,7 +408,7 @@ def _pieces(planned: Plan, work: ChainTasks, assignment: Assignment) -> list[Pie
 
 
 def _with_wholes(reads: set[int], planned: Plan) -> set[int]:
-    """Return ``reads`` with whole tensors instead of their parts, if the parts are many or not smaller together."""
+    """Return ``reads`` with whole tensors instead of parts, if there are many parts or they are not smaller."""
     parts: dict[int, list[Expr]] = {}
     """uid of a tensor → parts of it that are read"""
     for leaf in planned.schedule.leaves:

@@ -1,9 +1,9 @@
-"""Serialized programs: finished plans, which workers read and need not plan again.
+"""Serialized programs: finished plans, which workers load without planning again.
 
 Expressions cannot be pickled, since a copy would have another identity. This module writes the graph of a plan with its
-uids, which are valid only inside that plan, but without the tensors' values. Expressions are written as indices,
-followed by one row per expression with the indices of its operands, so deep graphs need no recursion and cycles between
-bodies and calls are possible.
+uids, which are valid only inside that plan, but without the tensors' values. References to expressions are written as
+indices into a table with one row per expression, which contains the indices of its operands. Deep graphs therefore need
+no recursion, and bodies and calls may refer to each other.
 """
 
 from __future__ import annotations

@@ -99,8 +99,8 @@ GROUP = {"decision": 0, "kind": "kernel", "label": "", "members": [1]}
         (_set("scopes", 0, "parent", to=1), "recording.scopes.parent: row 0 is a part of itself"),
         (_set("stages", 1, "last", to=2), "recording.stages: 0 … 2 are not among the 1 decisions"),
         (_set("decisions", 0, "reason", to="{right}"), "'right' is none of the facts of decision 'same', .* 'left'"),
-        (_set("decisions", 0, "facts", "left", to={"x": 0}), 'expected {"node": id} where a fact is an object'),
-        (_set("decisions", 0, "facts", "saved_us", to="1"), r"facts\['saved_us'\]: expected a number, for its unit"),
+        (_set("decisions", 0, "facts", "left", to={"x": 0}), 'must have the form {"node": id}'),
+        (_set("decisions", 0, "facts", "saved_us", to="1"), r"facts\['saved_us'\]: expected a number, as the name"),
     ],
 )
 def test_the_error_of_a_damaged_recording_contains_the_field(

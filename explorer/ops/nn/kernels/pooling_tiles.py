@@ -54,7 +54,7 @@ class WindowOperation(Operation, abstract=True):
 
         The mask is True for windows whose first maximum is at this tap; ``largest`` contains the windows' maxima.
         """
-        # ``free`` is True for windows whose maximum was not found yet; NaN does not equal itself, so it needs a test
+        # ``free`` is True for windows whose maximum was not found yet; NaN is tested separately, as NaN != NaN
         free, missing = np.ones_like(largest, bool), largest != largest
         has_nan = bool(missing.any())
         for row, column in self.taps:

@@ -25,8 +25,8 @@ from explorer.run.runtime.timing import Timing
 def run_dag(program: Program, watch: Observer | None = None) -> Timing:
     """Run execution chains as soon as their operands and memory are available; ready chains start in planned order.
 
-    The values equal those of ``run_simple``, which runs instead if there is one thread or fewer than two chains are
-    worth a thread. Idle threads help with other threads' kernels; each matrix product uses one BLAS thread. After a
+    The values equal those of ``run_simple``, which is used instead if there is only one thread, or if at most one chain
+    is worth a thread. Idle threads help with other threads' kernels; each matrix product uses one BLAS thread. After a
     failure, running kernels finish, no others start, and the failure that is first in the schedule is raised as
     RunError. After an interrupt, the program can run again. Observers are called on the calling thread.
     """
@@ -93,7 +93,7 @@ class ChainRun:
 def run_async(program: Program, watch: Observer | None = None) -> Timing:
     """Run execution chains on as many streams as BLAS uses threads, each in an order assigned before the run.
 
-    The values equal those of ``run_simple``, which runs instead if fewer than two chains are worth a thread. Recorded
+    The values equal those of ``run_simple``, which is used instead if at most one chain is worth a thread. Recorded
     steps name their stream instead of a thread.
     """
     count = threads()

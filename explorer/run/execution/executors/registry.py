@@ -1,7 +1,7 @@
 """Table of executors, to which users can add their own.
 
 EvalPlan and Net look up executors by name. Every run of a user-defined executor is checked: each kernel must have run
-once, with its times.
+once, and its times must be recorded.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Executor(Protocol):
 
     No other thread runs the program at the same time. The program provides:
 
-    - ``runners``: by kernel index, a function of the table of values and the slot of its result.
-      ``program.run_kernel(index, timing, observer)`` calls one, stores its value, records its times in the result of
-      ``program.blank_timing()``, and calls the observer;
+    - ``runners``: for each kernel, (function of the table of values, slot of its result in this table).
+      ``program.run_kernel(index, timing, observer)`` calls the function, stores its value, records its times in the
+      result of ``program.blank_timing()``, and calls the observer;
     - ``values``: the table that all kernels read and write. Operands are in it before a run. Results stay in it for
       the caller, which reads them with ``take()``; an executor never calls ``take()``;
     - ``chains``: the required order. ``chains.kernels[c]`` are kernels that run in sequence with ``program.run_at(c,
