@@ -106,9 +106,23 @@ def _on_both_sides(nodes: set[int], first: set[int], second: set[int]) -> bool:
 def accounts(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[str]:
     """Return sentences about whether two nodes run in one kernel, why they do not, and in which kernels they run."""
     final, kernel_of = recording.resolver(recording.end), _kernel_of(recording)
-    node_sentences = dict.fromkeys(_node_sentence(recording, node, final, kernel_of) for node in (*nodes, *others))
+    told = [node for side in (nodes, others) for node in _told(side, final, kernel_of)]
+    node_sentences = dict.fromkeys(_node_sentence(recording, node, final, kernel_of) for node in told)
     answers = kernel_answers(recording, nodes, others)
     return [*answers, *node_sentences, *_relation(recording, nodes, others, final)]
+
+
+def _told(nodes: Collection[int], final: Mapping[int, int], kernel_of: Mapping[int, int]) -> Collection[int]:
+    """Return the nodes of an operator that kernels compute, without its weights; all nodes if there are none."""
+    return [node for node in nodes if final.get(node, node) in kernel_of] or nodes
+
+
+def _name(recording: Recording, node: int) -> str:
+    """Return the label of a node, with the name of its operator if it is from a file: ``relu (node_relu_1)``."""
+    label, row = recording.label(node), recording.nodes.scope[node]
+    while row >= 0 and not recording.scopes[row].type:
+        row = recording.scopes[row].parent
+    return label if row < 0 or recording.scopes[row].name == label else f"{label} ({recording.scopes[row].name})"
 
 
 def is_fusion(recording: Recording, number: int) -> bool:
@@ -129,7 +143,7 @@ def kernel_answers(recording: Recording, nodes: Collection[int], others: Collect
         for pair in _read_from_memory(recording, sources, readers, final, kernel_of)
     ]
     reader_sentences = [
-        ACCOUNTS["reads"].format(node=recording.label(node), reader=recording.label(reader)) for node, reader in pairs
+        ACCOUNTS["reads"].format(node=_name(recording, node), reader=_name(recording, reader)) for node, reader in pairs
     ]
     if reader_sentences:
         return list(dict.fromkeys(reader_sentences))
@@ -153,7 +167,7 @@ def _same(
     for other in others:
         number = kernel_of.get(final.get(other, other), 0)
         if number in first and final.get(first[number], first[number]) != final.get(other, other):
-            words = {"node": recording.label(first[number]), "reader": recording.label(other)}
+            words = {"node": _name(recording, first[number]), "reader": _name(recording, other)}
             count = f"{len(recording.schedule.kernels):,}" if recording.schedule else ""
             return ACCOUNTS["same"].format(**words, number=f"{number:,}", count=count)
     return ""
@@ -180,14 +194,14 @@ def _cut(
         path = _path(recording, first, last, final)
         for node, reader in pairwise(path):
             if {node, reader} <= kernel_of.keys() and kernel_of[node] != kernel_of[reader]:
-                words = {"first": recording.label(node), "second": recording.label(reader)}
+                words = {"first": _name(recording, node), "second": _name(recording, reader)}
                 number = declined.get((node, reader), -1)
                 reason = (
                     recording.reason(recording.decisions[number]).replace("`", "")
                     if number >= 0
                     else ACCOUNTS["reads"].format(node=words["first"], reader=words["second"])
                 )
-                ends = {"node": recording.label(path[0]), "reader": recording.label(path[-1])}
+                ends = {"node": _name(recording, path[0]), "reader": _name(recording, path[-1])}
                 return [ACCOUNTS["cut"].format(**ends, **words, reason=reason)]
         if path:
             return []
@@ -215,7 +229,7 @@ def _relation(
                     *[f"{excess:,} more", recording.label(intermediates[-1])] * (excess > 1),
                 ]
                 members = " → ".join(names)
-                fields = {"reader": recording.label(path[-1]), "node": recording.label(path[0]), "members": members}
+                fields = {"reader": _name(recording, path[-1]), "node": _name(recording, path[0]), "members": members}
                 return [ACCOUNTS[sentence].format(**fields)]
             if path:
                 return []
@@ -276,8 +290,8 @@ def _node_sentence(recording: Recording, node: int, final: Mapping[int, int], ke
         kernel_number, kernels = kernel_of[last], recording.schedule.kernels
         members = " → ".join(map(recording.label, kernels[kernel_number - 1].nodes))
         return ACCOUNTS["kernel"].format(
-            node=recording.label(node), number=f"{kernel_number:,}", count=f"{len(kernels):,}", members=members
+            node=_name(recording, node), number=f"{kernel_number:,}", count=f"{len(kernels):,}", members=members
         )
     is_leaf = recording.nodes.kind[last] in ("leaf", "input", "constant")
     state = "leaf" if is_leaf else "removed" if recording.nodes.gone[last] >= 0 else "planned"
-    return ACCOUNTS[state].format(node=recording.label(node))
+    return ACCOUNTS[state].format(node=_name(recording, node))

@@ -32,6 +32,11 @@ ANSWERS = """(explorer, [payload, pairs]) => {
 }"""
 
 
+def digits() -> Recording:
+    """Return a net from a file, in which several operators have the same label."""
+    return ex.open(MODELS.parent / "digits.onnx").preview_plan().recording
+
+
 @pytest.fixture(scope="module")
 def program() -> Recording:
     """Return a softmax and a sum, each read by a product."""
@@ -44,7 +49,7 @@ def program() -> Recording:
 
 
 @pytest.mark.spec("V-2")
-@pytest.mark.parametrize("make", [sample.mlp, lambda: recorded("perceptron"), lambda: recorded("declined")])
+@pytest.mark.parametrize("make", [sample.mlp, lambda: recorded("perceptron"), lambda: recorded("declined"), digits])
 def test_two_nodes_are_answered_for_as_in_python(module, make):
     """For every pair the panel shows the decisions and sentences that Python finds."""
     recording = make()

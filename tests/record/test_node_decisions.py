@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import explorer as ex
 from explorer.record.node_decisions import accounts
+from explorer.view.tree.scopes import nodes_named
 from tests.golden.programs import recorded
+
+MODELS = Path(__file__).parents[2] / "assets" / "models"
 
 
 @pytest.mark.spec("V-2")
@@ -54,3 +59,12 @@ def test_a_pair_is_answered_with_the_kernel_of_both_or_the_first_cut_of_its_path
     assert "from memory" in cut or "is not fused" in cut
     tanh, softmax = labels.index("tanh"), labels.index("softmax")
     assert accounts(recording, [tanh], [softmax])[0] == "tanh and softmax run in one kernel, number 2 of 2."
+
+
+@pytest.mark.spec("Q-4")
+def test_an_answer_about_operators_of_a_file_uses_their_names() -> None:
+    """Two ReLUs are told apart, and weights of an operator are not listed."""
+    recording = ex.open(MODELS / "resnet18.onnx").preview_plan().recording
+    sentences = accounts(recording, nodes_named(recording, "node_relu_1"), nodes_named(recording, "node_relu_2"))
+    assert sentences[0].startswith("On the path from relu (node_relu_1) to relu (node_relu_2)")
+    assert not any("exists before the run" in sentence for sentence in sentences)

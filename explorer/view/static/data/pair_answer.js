@@ -32,8 +32,18 @@ function namesBoth(trace, index, decision, first, second) {
 /** Return sentences on whether two nodes run in one kernel and, if not, why, and in which kernels they run. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {string[]} */
 export function accounts(trace, nodes, others) {
   const final = trace.resolver(trace.decisions.length);
-  const became = new Set([...nodes, ...others].map((node) => account(trace, node, final[node])));
+  const told = (side) => side.some((node) => trace.kernelOf[final[node]] >= 0) ? side.filter((node) => trace.kernelOf[final[node]] >= 0) : side;
+  const became = new Set([...told(nodes), ...told(others)].map((node) => account(trace, node, final[node])));
   return [...kernelAnswers(trace, nodes, others), ...became, ...relation(trace, nodes, others, final)];
+}
+
+/** Return the label of a node, with the name of its operator if it is from a file: "relu (node_relu_1)". @param {import("./trace.js").Trace} trace @param {number} node */
+function nameOf(trace, node) {
+  const { scopes } = trace.recording;
+  let row = trace.nodes.scope[node];
+  while (row >= 0 && !scopes[row].type) row = scopes[row].parent;
+  const label = trace.label(node);
+  return row < 0 || scopes[row].name === label ? label : `${label} (${scopes[row].name})`;
 }
 
 /** Whether a decision is about the kernels that nodes run in. @param {import("./trace.js").Trace} trace @param {number} index */
@@ -46,7 +56,7 @@ export function kernelAnswers(trace, nodes, others) {
   const final = trace.resolver(trace.decisions.length);
   const { reads } = trace.recording.accounts;
   const apart = [...readFromMemory(trace, nodes, others, final), ...readFromMemory(trace, others, nodes, final)];
-  if (apart.length) return [...new Set(apart.map(([node, reader]) => worded(reads, { node: trace.label(node), reader: trace.label(reader) })))];
+  if (apart.length) return [...new Set(apart.map(([node, reader]) => worded(reads, { node: nameOf(trace, node), reader: nameOf(trace, reader) })))];
   const together = same(trace, nodes, others, final);
   if (together) return [together];
   return trace.recording.stages.some(({ name }) => name === "fuse") ? cut(trace, nodes, others, final) : [];
@@ -62,7 +72,7 @@ function same(trace, nodes, others, final) {
   for (const other of others) {
     const kernel = trace.kernelOf[final[other]];
     const node = first.get(kernel);
-    if (node !== undefined && final[node] !== final[other]) return worded(trace.recording.accounts.same, { node: trace.label(node), reader: trace.label(other), number: grouped(kernel + 1), count: grouped(trace.kernels.length) });
+    if (node !== undefined && final[node] !== final[other]) return worded(trace.recording.accounts.same, { node: nameOf(trace, node), reader: nameOf(trace, other), number: grouped(kernel + 1), count: grouped(trace.kernels.length) });
   }
   return "";
 }
@@ -77,10 +87,10 @@ function cut(trace, nodes, others, final) {
       const [node, reader] = [path[at], path[at + 1]];
       const [kernel, next] = [trace.kernelOf[node], trace.kernelOf[reader]];
       if (kernel < 0 || next < 0 || kernel === next) continue;
-      const words = { first: trace.label(node), second: trace.label(reader) };
+      const words = { first: nameOf(trace, node), second: nameOf(trace, reader) };
       const index = declinedFusion(trace, node, reader, final);
       const reason = index >= 0 ? trace.plainSentence(index) : worded(reads, { node: words.first, reader: words.second });
-      return [worded(sentence, { node: trace.label(path[0]), reader: trace.label(path[path.length - 1]), ...words, reason })];
+      return [worded(sentence, { node: nameOf(trace, path[0]), reader: nameOf(trace, path[path.length - 1]), ...words, reason })];
     }
     if (path.length) return [];
   }
@@ -101,7 +111,7 @@ function relation(trace, nodes, others, final) {
   for (const [sentence, resolved] of [[through, (node) => node], [planned, (node) => final[node]]]) {
     for (const [readers, sources] of [[others, nodes], [nodes, others]]) {
       const path = pathTo(trace, readers.map(resolved), new Set(sources.map(resolved)), resolved);
-      if (path.length > 2) return [worded(sentence, { reader: trace.label(path[path.length - 1]), node: trace.label(path[0]), members: named(path.slice(1, -1).map(trace.label)).join(" → ") })];
+      if (path.length > 2) return [worded(sentence, { reader: nameOf(trace, path[path.length - 1]), node: nameOf(trace, path[0]), members: named(path.slice(1, -1).map(trace.label)).join(" → ") })];
       if (path.length) return [];
     }
   }
@@ -151,7 +161,7 @@ function account(trace, node, final) {
   const isLeaf = ["leaf", "input", "constant"].includes(kind[final]);
   const sentence = index >= 0 ? sentences.kernel : isLeaf ? sentences.leaf : gone[final] >= 0 ? sentences.removed : sentences.planned;
   const members = index >= 0 ? trace.kernels[index].nodes.map(trace.label).join(" → ") : "";
-  return worded(sentence, { node: trace.label(node), number: grouped(index + 1), count: grouped(trace.kernels.length), members });
+  return worded(sentence, { node: nameOf(trace, node), number: grouped(index + 1), count: grouped(trace.kernels.length), members });
 }
 
 function worded(sentence, words) {
