@@ -17,6 +17,9 @@ _INSTALLED = tuple(
     for folder in {*site.getsitepackages(), site.getusersitepackages(), *sysconfig.get_paths().values()}
 )
 
+_COMPARED = 60
+"""number of characters of a cause's message that are searched in the message of an error"""
+
 
 def shorten(error: BaseException) -> None:
     """Remove frames of this package and of installed packages from the tracebacks of an error and its causes.
@@ -30,12 +33,34 @@ def shorten(error: BaseException) -> None:
         seen.add(id(current))
         frames = _user_frames(current.__traceback__)
         outermost = current.__traceback__
+        if inner := _reported_cause(current):
+            # the error's message has the cause's, so only the place is added: the innermost frame of the user's code
+            shared = {id(each.tb_frame) for each in inner}
+            frames = [*[each for each in frames if id(each.tb_frame) not in shared], *inner[:1], *inner[1:][-1:]]
+            current.__cause__, current.__suppress_context__ = None, True
         current.__traceback__ = _linked(frames or ([outermost] if outermost is not None else []))
         following = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
         if following is not None and not _user_frames(following.__traceback__):
             current.__cause__, current.__suppress_context__ = None, True
             following = None
         current = following
+
+
+def _reported_cause(error: BaseException) -> list[TracebackType]:
+    """Return the user's frames of an error's cause if the error's message states the cause's message already.
+
+    Errors of torch's exporter have causes with hundreds of lines, of which explorer's error states the first.
+    """
+    stated, cause = " ".join(str(error).split()), error.__cause__
+    frames: list[TracebackType] = []
+    is_stated, seen = False, set[int]()
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        first = " ".join(str(cause).strip().partition("\n")[0].split())[:_COMPARED]
+        is_stated = is_stated or bool(first and first in stated)
+        frames = _user_frames(cause.__traceback__) or frames
+        cause = cause.__cause__
+    return frames if is_stated else []
 
 
 def render(error: BaseException) -> list[str]:

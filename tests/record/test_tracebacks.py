@@ -59,6 +59,34 @@ def test_frames_of_the_user_are_all_shown() -> None:
     assert len(lines) <= 20
 
 
+LIBRARY = """import tempfile, sys, sysconfig, types
+path = sysconfig.get_paths()["purelib"] + "/library.py"
+source = "def call(f, x, depth=40):\\n    return call(f, x, depth - 1) if depth else f(x)"
+module = types.ModuleType("library")
+exec(compile(source, path, "exec"), module.__dict__)
+class Net:
+    def forward(self, x):
+        return self.inner(x)
+    def inner(self, x):
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied\\n\\n" + "from user code\\n" * 300)
+def open_net(net, x):
+    try:
+        return module.call(lambda x: module.call(net.forward, x), x)
+    except RuntimeError as error:
+        reason = f"RuntimeError: {str(error).splitlines()[0]}"
+        raise ex.OperandError(f"Net does not run: {reason}", rule="it must run", fix="correct the shapes") from error"""
+
+
+def test_a_cause_inside_another_library_adds_only_the_users_innermost_line() -> None:
+    """The message of the cause, of hundreds of lines, is stated by the error and not shown again."""
+    lines = shown(f"{LIBRARY}\n\nopen_net(Net(), 3)")
+    assert len(lines) <= 30
+    assert "OperandError: Net does not run: RuntimeError: mat1 and mat2 shapes cannot be multiplied" in lines
+    assert any(line.startswith("---> ") and "raise RuntimeError" in line for line in lines)
+    assert not any("library.py" in line for line in lines)
+    assert lines.count("from user code") == 0
+
+
 def test_a_failing_test_shows_the_line_of_the_test(tmp_path: Path) -> None:
     """pytest prints the test's frame and the message, and no frame of the package."""
     (tmp_path / "test_shapes.py").write_text(
