@@ -41,7 +41,10 @@ PLAIN = {
 """annotation → accepted types"""
 _OPTIONS = {"dim": "axis", "keepdim": "keepdims", "input": "x", "other": "y", "lr": "rate", "learning_rate": "rate"}
 """option name in other libraries → explorer's name"""
-_ELSEWHERE = {("prepare", "without"): "give it when the plan is made: ex.EvalPlan(without=[…])"}
+_ELSEWHERE = {
+    ("prepare", "without"): "give it when the plan is made: ex.EvalPlan(without=[…])",
+    ("tensor", "requires_grad"): "not needed: ex.grad(loss, [x]) is the gradient of any operand",
+}
 """(function, option) → advice on where to give the option instead"""
 _CHECKED = "checks_options"
 """attribute of functions that check their option names; subclasses do not wrap such functions again"""

@@ -53,7 +53,14 @@ _ARRAYS = {
     **dict.fromkeys(("backward", "autograd", "value_and_grad"), "use ex.grad(loss, [w])"),
     **dict.fromkeys(("load", "read"), "use ex.open(path)"),
     **dict.fromkeys(("jit", "compile"), "use ex.EvalPlan, or ex.function for a function that is recorded once"),
-    "cat": "use ex.concatenate(arrays, axis)",
+    **dict.fromkeys(("cat", "concat"), "use ex.concatenate(arrays, axis)"),
+    **dict.fromkeys(("F", "functional"), "functions are in ex itself: ex.relu(x), ex.softmax(x, axis)"),
+    **dict.fromkeys(("cross_entropy", "CrossEntropyLoss"), "use ex.nll_loss, or ex.train.CrossEntropy in a module"),
+    **dict.fromkeys(
+        ("Sequential", "Module", "ModuleList"), "use ex.train.Module, whose add_node adds layers one by one"
+    ),
+    "Dense": "use ex.layers.Linear, or ex.train.Linear in a module",
+    "vmap": "use ex.map(function, samples)",
     "nn": "use ex.layers, or ex.train for modules with a loss and an optimizer",
     "optim": "use ex.train",
 }

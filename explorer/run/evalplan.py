@@ -100,6 +100,19 @@ class EvalPlan:
     (True, array([2., 3.]))
     """
 
+    if not TYPE_CHECKING:  # type checkers report unknown attributes themselves
+
+        def __getattr__(self, name):
+            instead = {
+                **dict.fromkeys(("run", "execute", "compute", "evaluate", "forward"), "plan.eval()"),
+                **dict.fromkeys(("show", "view", "draw", "plot", "display"), "plan.explore()"),
+                **dict.fromkeys(("add", "append"), "plan.register(y)"),
+                **dict.fromkeys(("build", "compile", "optimize"), "plan.prepare()"),
+                **dict.fromkeys(("decisions", "nodes", "kernels", "stages"), "plan.recording"),
+            }
+            hint = f": use {instead[name]}" if name in instead else ""
+            raise AttributeError(f"a plan has no attribute {name!r}{hint}", name=name, obj=self)
+
     def __init__(
         self,
         *expressions: Never,
@@ -486,7 +499,9 @@ def plan_options(
     for name in planner_options:
         if name not in OPTIONS:
             known = [*OPTIONS, "record", "executor", "title", "device", "recall", "costs"]
-            raise UnknownNameError(name, kind="plan option", known=known)
+            is_pass = name in {getattr(step, "name", "") for step in PIPELINE}
+            fix = f"passes are left out by name: ex.EvalPlan(without=[{name!r}])" if is_pass else ""
+            raise UnknownNameError(name, kind="plan option", known=known, fix=fix)
     settings = {
         "without": names_of(without),
         "lanes": EXECUTORS[executor].lanes,

@@ -26,6 +26,13 @@ b = ex.tensor(np.ones(48), name="b")
         (lambda: ex.zeros((3,)), "use ex.tensor(np.zeros(…))"),
         (lambda: ex.randn(3), "use ex.tensor(np.random.default_rng(0).normal(size=shape))"),
         (lambda: ex.cat([x, x]), "use ex.concatenate(arrays, axis)"),
+        (lambda: ex.concat([x, x]), "use ex.concatenate(arrays, axis)"),
+        (lambda: ex.Sequential(), "use ex.train.Module"),
+        (lambda: ex.layers.Dense, "use ex.layers.Linear"),
+        (lambda: ex.vmap, "use ex.map(function, samples)"),
+        (lambda: ex.tensor([1.0], requires_grad=True), "not needed: ex.grad(loss, [x])"),
+        (lambda: ex.EvalPlan(fuse=False), "ex.EvalPlan(without=['fuse'])"),
+        (lambda: ex.EvalPlan().run(), "use plan.eval()"),
         (lambda: ex.no_grad(), "only ex.grad records gradients"),
     ],
 )
