@@ -17,22 +17,22 @@ from explorer.view.export.writers import WRITERS, ViewState
 _AS_SEEN = ViewState()
 
 
-def check_ending(path: str | os.PathLike[str]) -> None:
+def check_extension(path: str | os.PathLike[str]) -> None:
     """Raise FileError for an unknown format or a missing package, and OperandError if ``path`` is not a path.
 
     Callers check the path before they compute anything.
     """
     check_type(path, "path", (str, os.PathLike), "the path of a file", 'view.save("view.html")')
     output = Path(path)
-    ending = output.suffix.lower()
-    if ending not in WRITERS:
+    extension = output.suffix.lower()
+    if extension not in WRITERS:
         raise FileError(
             f"the extension {output.suffix!r}" if output.suffix else "a name without an extension",
             path=str(output),
             rule=f"the output must end in one of {', '.join(WRITERS)}",
             fix=f"{output / 'view' if output.is_dir() else output.stem}.html",
         )
-    if ending == ".png":
+    if extension == ".png":
         try:
             import resvg_py  # noqa: F401 - importing is how one asks whether it works here
         except ImportError:
@@ -52,16 +52,16 @@ def save(recording: Recording, path: str | os.PathLike[str], state: ViewState = 
     can compare. Raises FileError for any other extension, and for a PNG if the required package is missing, no font is
     installed, or the image is too large.
     """
-    check_ending(path)
+    check_extension(path)
     output = Path(path)
-    ending = output.suffix.lower()
-    if ending != ".png":
-        write_file(output, WRITERS[ending](recording, state))
+    extension = output.suffix.lower()
+    if extension != ".png":
+        write_file(output, WRITERS[extension](recording, state))
         return
     from explorer.view.picture.png import MAX_SIDE, FontError, PictureSizeError
 
     try:
-        content = WRITERS[ending](recording, state)
+        content = WRITERS[extension](recording, state)
     except PictureSizeError as error:
         raise FileError(
             str(error),

@@ -76,6 +76,6 @@ def test_the_root_contains_no_outputs() -> None:
     listed = subprocess.run(["git", "ls-files", ":(glob)*"], cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode:
         pytest.skip("no checkout")
-    endings = {Path(name).suffix for name in listed.stdout.split()}
-    assert endings <= {"", ".md", ".toml", ".yaml", ".txt", ".py", ".json"}
+    extensions = {Path(name).suffix for name in listed.stdout.split()}
+    assert extensions <= {"", ".md", ".toml", ".yaml", ".txt", ".py", ".json"}
     assert [name for name in listed.stdout.split() if name.endswith(".json")] == ["tsconfig.json"]

@@ -35,20 +35,20 @@ def page_options(page: str) -> dict[str, object]:
 
 
 @pytest.mark.spec("V-14", headline=True)
-@pytest.mark.parametrize("ending", sorted(WRITERS))
-def test_the_extension_selects_the_form(view, ending: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("extension", sorted(WRITERS))
+def test_the_extension_selects_the_form(view, extension: str, tmp_path: Path) -> None:
     """Export a view as a page, SVG, PNG, DOT, text or JSON; the file extension selects the form."""
-    path = tmp_path / f"view{ending.upper()}"
+    path = tmp_path / f"view{extension.upper()}"
     view.save(path)
     content = path.read_bytes()
-    if ending == ".png":
+    if extension == ".png":
         with Image.open(io.BytesIO(content)) as picture:
             assert picture.format == "PNG"
         return
     start = {".html": "<!doctype html>", ".svg": "<svg", ".dot": "digraph", ".txt": view.recording.title, ".json": "{"}
-    assert content.decode().startswith(start[ending])
+    assert content.decode().startswith(start[extension])
     assert "tanh" in content.decode()
-    if ending == ".json":
+    if extension == ".json":
         assert loads(content.decode()).fingerprint == view.recording.fingerprint
 
 

@@ -21,8 +21,8 @@ from explorer.core.errors import FileError, OperandError, class_text
 from explorer.core.files.open_untrusted import near_file, printable
 from explorer.core.progress import Progress, current_callback, long_running
 from explorer.core.types.tensor_type import TensorType
-from explorer.formats.common.foreign_formats import SAVED_MODEL, foreign_format
-from explorer.formats.registry import FORMATS, Format, endings, format_of
+from explorer.formats.common.unsupported_formats import SAVED_MODEL, foreign_format
+from explorer.formats.registry import FORMATS, Format, extensions, format_of
 from explorer.net import Net, NetDefinition, OperatorDefinition
 from explorer.net.building.weights import FileStorage
 from explorer.net.definition.definition import WeightReference
@@ -109,7 +109,7 @@ def _read(path: Path, weights: Path | None) -> tuple[NetDefinition, Format]:
         raise _unknown_ending(path)
     if not os.path.lexists(path):
         raise _absent(path)
-    if weights is not None and not entry.weights_ending:
+    if weights is not None and not entry.weights_extension:
         raise FileError(
             f"weights={os.fspath(weights)!r} for a file in the format {entry.name!r}",
             path=str(path),
@@ -118,7 +118,7 @@ def _read(path: Path, weights: Path | None) -> tuple[NetDefinition, Format]:
         )
     # Reading creates many objects and frees none, so garbage collection would only cost time.
     with gc_paused():
-        definition = entry.read(path, weights) if entry.weights_ending else entry.read(path)
+        definition = entry.read(path, weights) if entry.weights_extension else entry.read(path)
     if not isinstance(definition, NetDefinition):
         raise FileError(
             f"the reader of the format {entry.name!r} returned a {type(definition).__name__}",
@@ -154,7 +154,7 @@ def _inputs_error(path: Any, argument: str) -> OperandError:
 
 
 def _absent(path: Path) -> FileError:
-    near = near_file(path, endings())
+    near = near_file(path, extensions())
     fix = f"correct the path of the {path.suffix} file"
     return FileError(
         "the file cannot be read: No such file or directory",
@@ -170,17 +170,17 @@ def _folder(folder: Path) -> FileError:
     return FileError(
         f"this is a folder of {foreign.name}, which is not supported" if foreign is not None else "this is a folder",
         path=printable(folder),
-        rule=f"a model must be a file: {', '.join(endings())}",
+        rule=f"a model must be a file: {', '.join(extensions())}",
         fix="name a file in it" if foreign is None else foreign.fix_for(graph if os.path.exists(graph) else folder),
     )
 
 
 def _unknown_ending(path: Path) -> FileError:
     graphs = [
-        path.with_name(path.name.removesuffix(entry.weights_ending) + ending)
+        path.with_name(path.name.removesuffix(entry.weights_extension) + extension)
         for entry in FORMATS.values()
-        if entry.weights_ending and path.name.endswith(entry.weights_ending)
-        for ending in entry.endings
+        if entry.weights_extension and path.name.endswith(entry.weights_extension)
+        for extension in entry.extensions
     ]
     graph = next((candidate for candidate in graphs if os.path.exists(candidate)), None)
     foreign = foreign_format(path)
@@ -189,14 +189,14 @@ def _unknown_ending(path: Path) -> FileError:
     elif foreign is not None:
         fix = foreign.fix_for(path)
     else:
-        near = "" if path.exists() else near_file(path, endings())
+        near = "" if path.exists() else near_file(path, extensions())
         such = f"give such a file; near is {near}" if near else "give such a file"
         fix = f"{such}; open a torch module with ex.open(module, example_inputs)"
     meaning = "no model format" if foreign is None else f"{foreign.name}, which is not supported"
     return FileError(
         f"the extension {path.suffix!r} denotes {meaning}" if path.suffix else "the name has no extension",
         path=printable(path),
-        rule=f"the name of a model file must end with one of {', '.join(endings())}",
+        rule=f"the name of a model file must end with one of {', '.join(extensions())}",
         fix=fix,
     )
 
@@ -240,7 +240,7 @@ def save(
 
 def _save_expressions(what: Any, path: Path, entry: Format | None, inputs: Mapping[str, Any] | None) -> None:
     if entry is None or entry.write_expressions is None:
-        supported = [other.endings[0] for other in FORMATS.values() if other.write_expressions is not None]
+        supported = [other.extensions[0] for other in FORMATS.values() if other.write_expressions is not None]
         raise FileError(
             f"expressions for the extension {path.suffix!r}",
             path=str(path),
@@ -256,7 +256,7 @@ def _not_written(net: Net, path: Path, entry: Format | None) -> FileError:
     best = min(supported, key=lambda other: other.any_dialect, default=None)
     names = ", or as ".join([other.file_names for other in supported])
     stem = path / net.name if path.is_dir() else _stem(path, entry)
-    fix = "" if best is None else f"write to {stem}{best.endings[0]}"
+    fix = "" if best is None else f"write to {stem}{best.extensions[0]}"
     if entry is not None and entry.write is not None:
         return FileError(
             f"net {net.name!r} has operator types of {net.definition.dialect!r}",
@@ -274,7 +274,7 @@ def _not_written(net: Net, path: Path, entry: Format | None) -> FileError:
 
 def _stem(path: Path, entry: Format | None) -> str:
     """Return the name of the file ``path`` without the extension of the format ``entry``."""
-    extensions = () if entry is None else entry.endings
+    extensions = () if entry is None else entry.extensions
     # the longest extension, because x.pnnx.param also ends with .param
     extension = max((each for each in extensions if path.name.endswith(each)), key=len, default=path.suffix)
     return path.name.removesuffix(extension)

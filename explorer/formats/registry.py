@@ -27,6 +27,7 @@ from explorer.net import Net
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.operators.reads import Ignored
 from explorer.net.operators.table import Builder, OperatorTable
+from explorer.record.renamed import renamed_options
 
 _Registered = TypeVar("_Registered", bound=Builder)
 GROUP = "explorer.formats"
@@ -38,15 +39,15 @@ class Format:
     """A file format: a row of the registry that ``open``, ``save`` and ``file_operator`` use."""
 
     name: str
-    endings: tuple[str, ...]
+    extensions: tuple[str, ...]
     """file extensions; ``save`` proposes the first one"""
     read: Callable[..., NetDefinition]
-    """path → definition; if ``weights_ending`` is given, a second argument is the path of the weights or None"""
+    """path → definition; if ``weights_extension`` is given, a second argument is the path of the weights or None"""
     write: Callable[[NetDefinition, Path], None] | None
     """writes a definition and its weights to a path; None for a read-only format"""
     types: OperatorTable | str
     """the table of operator types, or the name of the package with this table as ``TABLE``, imported on first use"""
-    weights_ending: str = ""
+    weights_extension: str = ""
     """extension of the separate file of weights; "" if there is no such file, or if the model file names it"""
     write_net: Callable[[Net, Path], None] | None = None
     """writes a net of another dialect, from its recorded expressions, to a path"""
@@ -79,17 +80,17 @@ class Format:
     @property
     def file_names(self) -> str:
         """Names of the format's files, such as ``x.json with x.npz next to it``."""
-        return f"x{self.endings[0]}" + f" with x{self.weights_ending} next to it" * bool(self.weights_ending)
+        return f"x{self.extensions[0]}" + f" with x{self.weights_extension} next to it" * bool(self.weights_extension)
 
 
 def _own(module: str, name: str) -> Any:
     return late(f"explorer.formats.{module}:{name}")
 
 
-def _weights(name: str, ending: str, read: str) -> Format:
+def _weights(name: str, extension: str, read: str) -> Format:
     """Return the row of a format whose files contain only weights."""
     module = "weight_tables"
-    return Format(name, (ending,), _own(module, read), None, f"explorer.formats.{module}", own_dialect="weights")
+    return Format(name, (extension,), _own(module, read), None, f"explorer.formats.{module}", own_dialect="weights")
 
 
 FORMATS: Registry[str, Format] = Registry(
@@ -103,7 +104,7 @@ FORMATS: Registry[str, Format] = Registry(
                 _own("pnnx", "read"),
                 _own("pnnx", "save"),
                 "explorer.formats.pnnx.operators",
-                weights_ending=".bin",
+                weights_extension=".bin",
             ),
             Format(
                 "onnx",
@@ -122,7 +123,7 @@ FORMATS: Registry[str, Format] = Registry(
                 _own("explorer_json", "read"),
                 _own("explorer_json", "save"),
                 "explorer.net.operators.caffe2",
-                weights_ending=".npz",
+                weights_extension=".npz",
                 any_dialect=True,
             ),
             _weights("safetensors", ".safetensors", "read_safetensors"),
@@ -146,10 +147,10 @@ def _add_installed() -> None:
             FORMATS.register(entry_point.name, entry_point.load())
 
 
-def endings() -> tuple[str, ...]:
+def extensions() -> tuple[str, ...]:
     """Return the extensions of all files that can be opened."""
     _add_installed()
-    return tuple([ending for entry in FORMATS.values() for ending in entry.endings])
+    return tuple([extension for entry in FORMATS.values() for extension in entry.extensions])
 
 
 def format_of(name: str) -> Format | None:
@@ -166,8 +167,8 @@ def format_of(name: str) -> Format | None:
 
 def _by_ending(name: str) -> Format | None:
     # max returns the first of several matches, so a user's format is preferred to a built-in one.
-    rows = [(ending, entry) for entry in reversed([*FORMATS.values()]) for ending in entry.endings]
-    matches = [(len(ending), entry) for ending, entry in rows if name.lower().endswith(ending.lower())]
+    rows = [(extension, entry) for entry in reversed([*FORMATS.values()]) for extension in entry.extensions]
+    matches = [(len(extension), entry) for extension, entry in rows if name.lower().endswith(extension.lower())]
     return max(matches, key=lambda pair: pair[0])[1] if matches else None
 
 
@@ -186,23 +187,24 @@ def table_of(definition: NetDefinition) -> OperatorTable:
 
 
 @named
+@renamed_options(endings="extensions", weights_ending="weights_extension")
 def register_format(
     name: str,
-    endings: str | tuple[str, ...],
+    extensions: str | tuple[str, ...],
     read: Callable[..., NetDefinition],
     write: Callable[[NetDefinition, Path], None] | None = None,
     *,
     operators: str | None = None,
-    weights_ending: str = "",
+    weights_extension: str = "",
     replace: bool = False,
 ) -> None:
     """Add a file format: ``ex.open`` reads its files, and ``net.save`` writes them if ``write`` is given.
 
-    ``endings`` is one or more file extensions. ``read(path)`` returns an ``explorer.net.NetDefinition``, and
+    ``extensions`` is one or more file extensions. ``read(path)`` returns an ``explorer.net.NetDefinition``, and
     ``write(definition, path)`` writes a definition with its weights. ``operators`` names the format whose operator
     types the files use ("pnnx", "onnx", "explorer", …). If it is None, the format has its own types, which
-    ``@ex.file_operator(type, format=name)`` defines. ``weights_ending`` is the extension of a separate file of weights.
-    If it is given, ``open`` calls ``read(path, weights)`` with its own argument ``weights``, or None. Raise
+    ``@ex.file_operator(type, format=name)`` defines. ``weights_extension`` is the extension of a separate file of
+    weights. If it is given, ``open`` calls ``read(path, weights)`` with its own argument ``weights``, or None. Raise
     DeclarationError if the name or an extension is already registered and ``replace`` is False.
 
     >>> from explorer.net import NetDefinition, OperatorDefinition
@@ -222,9 +224,9 @@ def register_format(
     """
     check_type(name, "name", str, "a string", 'name="my"')
     check_type(replace, "replace", bool, "True or False", "replace=True")
-    check_type(weights_ending, "weights_ending", str, "a file extension", 'weights_ending=".bin"')
-    extensions = (endings,) if isinstance(endings, str) else endings
-    _check_extensions(name, extensions)
+    check_type(weights_extension, "weights_extension", str, "a file extension", 'weights_extension=".bin"')
+    all_extensions = (extensions,) if isinstance(extensions, str) else extensions
+    _check_extensions(name, all_extensions)
     for role, function in (("read", read), ("write", write)):
         if not (callable(function) or (function is None and role == "write")):
             raise DeclarationError(
@@ -233,13 +235,13 @@ def register_format(
                 fix=f"{role}=function",
             )
     if not replace:
-        _check_free(name, extensions)
+        _check_free(name, all_extensions)
     if operators is None:
         table = FORMATS[name].operators if name in FORMATS else OperatorTable(name)
     else:
         table = _table(operators)
     FORMATS.pop(name, None)  # the format that was registered last is matched first
-    FORMATS[name] = Format(name, tuple(extensions), read, write, table, weights_ending)
+    FORMATS[name] = Format(name, tuple(all_extensions), read, write, table, weights_extension)
 
 
 @named
@@ -283,19 +285,27 @@ def _table(format: str) -> OperatorTable:
     return FORMATS.find(format).operators
 
 
-def _check_extensions(name: str, endings: Any) -> None:
-    valid = isinstance(endings, tuple) and len(endings) > 0 and all(isinstance(ending, str) for ending in endings)
-    if not name.strip() or not valid or not all(ending.startswith(".") and ending[1:].strip() for ending in endings):
+def _check_extensions(name: str, extensions: Any) -> None:
+    valid = (
+        isinstance(extensions, tuple)
+        and len(extensions) > 0
+        and all(isinstance(extension, str) for extension in extensions)
+    )
+    if (
+        not name.strip()
+        or not valid
+        or not all(extension.startswith(".") and extension[1:].strip() for extension in extensions)
+    ):
         raise DeclarationError(
-            f"the format {name!r} with the extensions {endings!r}",
+            f"the format {name!r} with the extensions {extensions!r}",
             rule="a format must have a name, and file extensions that begin with a dot",
             fix='ex.register_format("my", ".my", read)',
         )
 
 
-def _check_free(name: str, endings: tuple[str, ...]) -> None:
-    owners = {ending: entry.name for entry in FORMATS.values() for ending in entry.endings}
-    taken = [f"the extension {ending!r} of {owners[ending]!r}" for ending in endings if ending in owners]
+def _check_free(name: str, extensions: tuple[str, ...]) -> None:
+    owners = {extension: entry.name for entry in FORMATS.values() for extension in entry.extensions}
+    taken = [f"the extension {extension!r} of {owners[extension]!r}" for extension in extensions if extension in owners]
     if name in FORMATS:
         taken.insert(0, f"the name {name!r}")
     if taken:

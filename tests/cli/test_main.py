@@ -40,8 +40,8 @@ def test_the_extension_determines_what_show_writes(folder: Path) -> None:
     page = (folder / "digits.explorer.html").read_text()
     assert page.startswith("<!doctype html>")
     assert str(ASSETS) not in page
-    for ending in ("html", "svg", "png", "dot", "txt", "json"):
-        assert main(["show", MODEL, "-o", f"out.{ending}"]) == 0
+    for extension in ("html", "svg", "png", "dot", "txt", "json"):
+        assert main(["show", MODEL, "-o", f"out.{extension}"]) == 0
     assert (folder / "out.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "out.svg").read_text().startswith("<svg")
     assert (folder / "out.dot").read_text().startswith("digraph")
@@ -51,7 +51,7 @@ def test_the_extension_determines_what_show_writes(folder: Path) -> None:
     assert recording.run is None
     assert sorted(path.name for path in folder.iterdir()) == [
         "digits.explorer.html",
-        *(f"out.{ending}" for ending in ("dot", "html", "json", "png", "svg", "txt")),
+        *(f"out.{extension}" for extension in ("dot", "html", "json", "png", "svg", "txt")),
     ]
 
 
@@ -310,8 +310,8 @@ def test_debug_prints_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_no_input_is_overwritten(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for ending in ("param", "bin"):
-        shutil.copy(ASSETS / f"digits.pnnx.{ending}", folder / f"m.pnnx.{ending}")
+    for extension in ("param", "bin"):
+        shutil.copy(ASSETS / f"digits.pnnx.{extension}", folder / f"m.pnnx.{extension}")
     shutil.copy(ARRAYS, folder / "in.npz")
     os.link(folder / "m.pnnx.bin", folder / "linked.html")
     ex.open("m.pnnx.param").save("own.json")
@@ -384,8 +384,8 @@ def test_invalid_paths_raise_an_error(command: list[str], capsys: pytest.Capture
 @pytest.mark.spec("I-5")
 def test_check_lists_causes_before_effects(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Problems are in topological order."""
-    for ending in ("param", "bin"):
-        shutil.copy(ASSETS / f"digits.pnnx.{ending}", folder / f"odd.pnnx.{ending}")
+    for extension in ("param", "bin"):
+        shutil.copy(ASSETS / f"digits.pnnx.{extension}", folder / f"odd.pnnx.{extension}")
     text = Path(MODEL).read_text().replace("#2=(?,8,8,8)f32", "#2=(?,8,9,8)f32").replace("nn.Softmax ", "nn.Softmx ")
     text = text.replace("end_dim=-1 start_dim=1", "end_dim=-1 start_dim=9")
     (folder / "odd.pnnx.param").write_text(text)

@@ -175,7 +175,9 @@ def test_errors_of_broken_files_contain_their_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_damaged_images_raise_one_kind_of_error(tmp_path: Path, seed: int) -> None:
     random = np.random.default_rng(seed)
-    wholes = [picture(tmp_path, noise(16, 16), f"p.{ending}").read_bytes() for ending in ("png", "jpg", "gif", "tiff")]
+    wholes = [
+        picture(tmp_path, noise(16, 16), f"p.{extension}").read_bytes() for extension in ("png", "jpg", "gif", "tiff")
+    ]
     for number in range(40):
         data = bytearray(wholes[number % len(wholes)])
         for _ in range(6):

@@ -13,7 +13,7 @@ import pytest
 
 import explorer as ex
 from explorer.cli import main
-from explorer.formats import endings
+from explorer.formats import extensions
 
 MODEL = Path(__file__).parents[2] / "assets" / "digits.pnnx.param"
 
@@ -49,12 +49,12 @@ def _zip(path: Path, evil: Evil) -> None:
 
 
 @pytest.mark.parametrize(
-    "ending", sorted({*endings(), ".npz", ".npy", ".json", ".explorer.json", ".csv", ".png"} - {".pt2"})
+    "extension", sorted({*extensions(), ".npz", ".npy", ".json", ".explorer.json", ".csv", ".png"} - {".pt2"})
 )
 @pytest.mark.parametrize("write", [_npz, _npy, _plain, _zip])
-def test_no_pickle_in_a_file_is_loaded(write: Callable[[Path, Evil], None], ending: str, tmp_path: Path) -> None:
+def test_no_pickle_in_a_file_is_loaded(write: Callable[[Path, Evil], None], extension: str, tmp_path: Path) -> None:
     """Files are opened, shown, run, and used as weights, inputs and data."""
-    target, path = tmp_path / "pwned", tmp_path / f"x{ending}"
+    target, path = tmp_path / "pwned", tmp_path / f"x{extension}"
     write(path, Evil(target))
     pickle.loads(pickle.dumps(Evil(tmp_path / "proof")))
     assert (tmp_path / "proof").exists()

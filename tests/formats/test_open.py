@@ -26,8 +26,8 @@ image = np.zeros((1, 1, 8, 8), np.float32)
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """Return a copy of the digits model, to be damaged."""
-    for ending in ("param", "bin"):
-        shutil.copy(ASSETS / f"digits.pnnx.{ending}", tmp_path / f"m.pnnx.{ending}")
+    for extension in ("param", "bin"):
+        shutil.copy(ASSETS / f"digits.pnnx.{extension}", tmp_path / f"m.pnnx.{extension}")
     return tmp_path / "m.pnnx.param"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import explorer as ex
 from explorer.formats import registry
-from explorer.formats.registry import FORMATS, Format, endings, format_of
+from explorer.formats.registry import FORMATS, Format, extensions, format_of
 from explorer.net import BlobType, NetDefinition, OperatorDefinition
 from tests.support.refusals import refused
 
@@ -51,7 +51,7 @@ def test_a_format_of_an_installed_package_is_found_through_its_entry_point(
     registry._add_installed.cache_clear()
     (tmp_path / "n.chained").write_text("nn.ReLU")
     np.testing.assert_array_equal(ex.open(tmp_path / "n.chained").run(np.array([-1.0, 2.0])), [0, 2])
-    assert ".chained" in endings()
+    assert ".chained" in extensions()
 
 
 @pytest.mark.spec("I-1")
@@ -85,7 +85,7 @@ def test_the_weights_argument_is_passed_to_a_reader_that_accepts_it(tmp_path: Pa
         given.append(weights)
         return read_words(path)
 
-    ex.register_format("words", ".words", read, operators="pnnx", weights_ending=".numbers")
+    ex.register_format("words", ".words", read, operators="pnnx", weights_extension=".numbers")
     ex.register_format("plain", ".plain", read_words, operators="pnnx")
     for name in ("n.words", "n.plain", "n.numbers"):
         (tmp_path / name).write_text("nn.ReLU")
@@ -106,27 +106,27 @@ def test_the_error_of_a_reader_without_a_definition_contains_its_name(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("name", "ending", "named"),
+    ("name", "extension", "named"),
     [("pnnx", ".new", "'pnnx'"), ("new", ".json", "'.json'"), ("onnx", ".onnx", "'.onnx'")],
 )
-def test_an_existing_format_is_replaced_only_explicitly(name: str, ending: str, named: str, tmp_path: Path) -> None:
+def test_an_existing_format_is_replaced_only_explicitly(name: str, extension: str, named: str, tmp_path: Path) -> None:
     before = dict(FORMATS)
     with refused(ex.DeclarationError, named, "replace=True"):
-        ex.register_format(name, ending, read_words)
+        ex.register_format(name, extension, read_words)
     assert before == FORMATS
-    ex.register_format(name, ending, read_words, operators="pnnx", replace=True)
-    result = format_of(f"x{ending}")
+    ex.register_format(name, extension, read_words, operators="pnnx", replace=True)
+    result = format_of(f"x{extension}")
     assert result is not None
     assert result.name == name
     assert result.read is read_words
 
 
 def test_an_invalid_format_raises_an_error() -> None:
-    before = endings()
+    before = extensions()
     for wrong in (("", ".a", read_words), ("a", "a", read_words), ("a", (), read_words), ("a", ".a", None)):
         with refused(ex.DeclarationError):
             ex.register_format(*wrong)  # type: ignore[arg-type]
     with refused(ex.UnknownNameError, "pnnx", "onnx", "explorer"):
         ex.register_format("a", ".a", read_words, operators="onxx")
     assert "a" not in FORMATS
-    assert endings() == before
+    assert extensions() == before

@@ -26,7 +26,7 @@ DEVICES = ["accelerator", pytest.param("cuda", marks=pytest.mark.gpu)]
 BOUND = {
     "decision_trees", "lookup", "tokenize", "murmur_hash", "ngram_counts", "coupled_probabilities", "max_roi_pool",
     "non_max_suppression", "roi_align",
-    "over_norm", "unique_places",
+    "over_norm", "unique_indices",
 }  # fmt: skip
 """operations whose kernels need NumPy arrays in addition to their operands, or another library"""
 

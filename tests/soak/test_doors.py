@@ -99,12 +99,12 @@ def test_the_server_rejects_paths_outside_its_folder(server: Server) -> None:
 
 def test_the_server_responds_after_damaged_files(server: Server) -> None:
     """Each damaged model or recording from the fuzzer gives an answer or a problem."""
-    for number, (name, ending) in itertools.product(
+    for number, (name, extension) in itertools.product(
         range(500, 510), (("onnx", ".onnx"), ("recordings", ".explorer.json"))
     ):
         data = case(name, 11, number).files[FORMATS[name].main]
-        (server.root / f"case{ending}").write_bytes(data or b"")
-        answer = server.answer(f"case{ending}")
+        (server.root / f"case{extension}").write_bytes(data or b"")
+        answer = server.answer(f"case{extension}")
         assert answer.keys() in ({"payload"}, {"problem"})
         assert "fault of explorer" not in answer.get("problem", {}).get("rule", "")
     assert_answers(server, DEADLINE)

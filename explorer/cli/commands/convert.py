@@ -38,8 +38,8 @@ def execute(options: argparse.Namespace) -> int:
     entry = format_of(options.target.name)
     has_weights = any(operator.weights for operator in written.definition.operators)
     weights_file = (
-        f" with {options.target.with_suffix(entry.weights_ending)}"
-        if entry and entry.weights_ending and has_weights
+        f" with {options.target.with_suffix(entry.weights_extension)}"
+        if entry and entry.weights_extension and has_weights
         else ""
     )
     print_line(

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.cli.support.output import check_output, ending_error
+from explorer.cli.support.output import check_output, extension_error
 from explorer.cli.support.terminal import print_note, print_text
 from explorer.core.errors import FileError
 from explorer.core.files.atomic_write import write_file
@@ -47,7 +47,7 @@ def execute(options: argparse.Namespace) -> int:
     output: Path | None = options.output
     if output is not None:
         if output.suffix.lower() not in (".html", ".txt"):
-            raise ending_error(output, ".html or .txt", ".html")
+            raise extension_error(output, ".html or .txt", ".html")
         check_output(output, (options.before, options.after))
     before, after = _read(options.before), _read(options.after)
     try:

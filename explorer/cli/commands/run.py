@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from explorer.cli.support import file_argument, image_inputs, memory_option
-from explorer.cli.support.output import check_output, ending_error
+from explorer.cli.support.output import check_output, extension_error
 from explorer.cli.support.terminal import print_line, print_note, print_text
 from explorer.core.errors import OperandError
 from explorer.core.files.atomic_write import write_file
@@ -80,7 +80,7 @@ def execute(options: argparse.Namespace) -> int:
     output: Path | None = options.output
     if output is not None:
         if output.suffix != ".npz":
-            raise ending_error(output, ".npz", ".npz")
+            raise extension_error(output, ".npz", ".npz")
         named = [text for text in (options.compare, options.labels) if text is not None]
         check_output(output, [options.file, *[file_of(str(text)) for text in (*options.input, *named)]])
     for name, default in (("labels", None), ("softmax", "auto")):

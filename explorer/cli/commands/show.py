@@ -88,11 +88,11 @@ def execute(options: argparse.Namespace) -> int:
     from explorer.formats import open
     from explorer.formats.common.declared_weights import AbsentWeights
     from explorer.formats.recording_file import stored_recording
-    from explorer.save_view import check_ending
+    from explorer.save_view import check_extension
 
     output = Path(options.output or f"{stem(options.file)}.explorer.html")
     if options.output != "-":
-        check_ending(output)
+        check_extension(output)
         from explorer.cli.support.array_files import file_of
 
         check_output(output, [options.file, *map(file_of, options.input)])

@@ -33,18 +33,18 @@ def _with_weights(path: Path) -> list[Path]:
     from explorer.formats.registry import format_of  # slow to import, and not needed for help
 
     entry = format_of(path.name)
-    return [path, path.with_suffix(entry.weights_ending)] if entry and entry.weights_ending else [path]
+    return [path, path.with_suffix(entry.weights_extension)] if entry and entry.weights_extension else [path]
 
 
 def _is_same(file: Path, other: Path) -> bool:
     return os.path.exists(file) and os.path.exists(other) and os.path.samefile(file, other)
 
 
-def ending_error(output: Path, endings: str, fix: str) -> FileError:
+def extension_error(output: Path, extensions: str, fix: str) -> FileError:
     """Return the error for an output with a wrong extension; ``fix`` is the suggested extension."""
     return FileError(
         f"the extension {output.suffix!r}" if output.suffix else "a name without an extension",
         path=str(output),
-        rule=f"the output must end in {endings}",
+        rule=f"the output must end in {extensions}",
         fix=f"-o {output / 'out' if output.is_dir() else output.stem}{fix}",
     )

@@ -98,11 +98,11 @@ def content(path: str | os.PathLike[str], fix: str = "correct the path", *, what
             raise FileError(f"{what} cannot be read: {_reason(error)}", path=printable(path), fix=fix) from error
 
 
-def near_file(path: str | os.PathLike[str], endings: Sequence[str] = ()) -> str:
+def near_file(path: str | os.PathLike[str], extensions: Sequence[str] = ()) -> str:
     """Return the existing path in the same folder whose name is most similar to the missing ``path``, or "".
 
-    Files with one of the extensions ``endings`` are preferred, even if only their stems are similar. Ties are resolved
-    by the order of ``endings``.
+    Files with one of ``extensions`` are preferred, even if only their stems are similar. Ties are resolved by the order
+    of ``extensions``.
     """
     folder, name = os.path.split(os.fspath(path))
     try:
@@ -110,12 +110,12 @@ def near_file(path: str | os.PathLike[str], endings: Sequence[str] = ()) -> str:
             names = [entry.name for entry in islice(entries, _MAX_FILES) if entry.is_file()]
     except OSError:
         return ""
-    stem, extension = _split_extension(name, endings)
+    stem, extension = _split_extension(name, extensions)
     ranked: list[tuple[tuple[float, ...], str]] = []
     for candidate in names:
-        candidate_stem, candidate_extension = _split_extension(candidate, endings)
+        candidate_stem, candidate_extension = _split_extension(candidate, extensions)
         similarity = _similarity(name, candidate)
-        if candidate_extension not in endings:
+        if candidate_extension not in extensions:
             if similarity >= _MIN_SIMILARITY:
                 ranked.append(((1, -similarity), candidate))
             continue
@@ -128,7 +128,7 @@ def near_file(path: str | os.PathLike[str], endings: Sequence[str] = ()) -> str:
                         0,
                         -stem_similarity,
                         -extension_similarity if extension_similarity >= _MIN_EXTENSION_SIMILARITY else 0,
-                        endings.index(candidate_extension),
+                        extensions.index(candidate_extension),
                     ),
                     candidate,
                 )
@@ -136,9 +136,11 @@ def near_file(path: str | os.PathLike[str], endings: Sequence[str] = ()) -> str:
     return visible(printable(os.path.join(folder, min(ranked)[1]))) if ranked else ""
 
 
-def _split_extension(name: str, endings: Sequence[str]) -> tuple[str, str]:
-    """Split a file name into stem and extension: the longest one in ``endings``, else the part after the last dot."""
-    extension = max((suffix for suffix in endings if name.endswith(suffix)), key=len, default=os.path.splitext(name)[1])
+def _split_extension(name: str, extensions: Sequence[str]) -> tuple[str, str]:
+    """Split a file name into stem and extension: the longest of ``extensions``, else the part after the last dot."""
+    extension = max(
+        (suffix for suffix in extensions if name.endswith(suffix)), key=len, default=os.path.splitext(name)[1]
+    )
     return name.removesuffix(extension), extension
 
 

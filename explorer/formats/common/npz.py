@@ -25,7 +25,7 @@ from explorer.core.files.open_untrusted import opened
 from explorer.core.memory_budget import AXES, claim_memory
 from explorer.core.types.tensor_type import is_addressable
 from explorer.formats.common.declared_weights import DeclaredWeights
-from explorer.formats.common.zip_limits import UNREADABLE, Archive, blocks, overclaimed, unsound
+from explorer.formats.common.zip_limits import UNREADABLE, Archive, blocks, entry_fault, memory_fault
 from explorer.net.definition.definition import WeightReference, Weights
 from explorer.net.definition.operator_definition import memory_dtype, stored_dtype
 
@@ -59,7 +59,7 @@ class NpzWeights(DeclaredWeights):
         mismatches = {key: self._mismatch(reference) for key, reference in self._entries.items()}
         problems = [f"weight {key!r} {problem}" for key, problem in mismatches.items() if problem]
         members = [self._archive.getinfo(_entry(key)) for key, problem in mismatches.items() if not problem]
-        if claimed := overclaimed(members):
+        if claimed := memory_fault(members):
             problems.append(claimed)
         if problems:
             self._archive.close()
@@ -92,7 +92,7 @@ class NpzWeights(DeclaredWeights):
             info = self._archive.getinfo(_entry(reference.key))
         except KeyError:
             return "is missing"
-        if problem := unsound(info, self._archive.size):
+        if problem := entry_fault(info, self._archive.size):
             return problem
         try:
             with self._archive.open(info) as entry:
@@ -188,7 +188,7 @@ def read_database(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _read_entry(archive: Archive, info: zipfile.ZipInfo, key: str) -> NDArray[Any]:
-    if problem := unsound(info, archive.size) or overclaimed([info]):
+    if problem := entry_fault(info, archive.size) or memory_fault([info]):
         raise ValueError(f"{key!r} {problem}")
     with archive.open(info) as entry:
         array = read_array(entry, repr(key), info.file_size)

@@ -16,6 +16,6 @@ STACK_TRACE = "pkg.torch.onnx.stack_trace"
 """metadata key for the traceback of the code that a node comes from; torch's exporter records it"""
 
 
-def left_out(operator: str, formal: str) -> str:
+def omitted_output_name(operator: str, formal: str) -> str:
     """Return a name for an omitted output, given the operator's name and the output's name in the standard."""
     return f"{operator}:{formal}"

@@ -108,7 +108,7 @@ class SafetensorsFile:
         entry: SafetensorsEntry = decode(self._header[key], SafetensorsEntry, "entry", document="header")
         return entry
 
-    def misplaced(self, entry: SafetensorsEntry) -> str:
+    def range_fault(self, entry: SafetensorsEntry) -> str:
         """Return why the byte range of ``entry`` cannot contain its tensor, or ""."""
         (first, end), available = entry.data_offsets, self.kept.size - self._start
         size = entry.size if entry.stored is None else stored_bytes(entry.stored, math.prod(entry.shape))
@@ -170,7 +170,7 @@ class SafetensorsWeights(DeclaredWeights):
         if entry.stored is None or memory_dtype(entry.stored) != expected or entry.shape != reference.shape:
             return f"is {spoken(entry.dtype)} {entry.shape[:8]}, but declared as {expected.name} {reference.shape}"
         self._stored[reference.key] = entry
-        return self._file.misplaced(entry)
+        return self._file.range_fault(entry)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SafetensorsWeights, (self.path, tuple(self._entries.values()))

@@ -75,7 +75,7 @@ class Archive(zipfile.ZipFile):
             self._opened.close()
 
 
-def unsound(entry: zipfile.ZipInfo, file_bytes: int) -> str:
+def entry_fault(entry: zipfile.ZipInfo, file_bytes: int) -> str:
     """Return why an entry cannot be read, or ""; ``file_bytes`` is the size of the zip."""
     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         return f"is compressed by method {entry.compress_type}; only stored and deflated entries are supported"
@@ -88,7 +88,7 @@ def unsound(entry: zipfile.ZipInfo, file_bytes: int) -> str:
     return ""
 
 
-def overclaimed(entries: Iterable[zipfile.ZipInfo]) -> str:
+def memory_fault(entries: Iterable[zipfile.ZipInfo]) -> str:
     """Return an error message if the unpacked entries exceed the memory budget, else ""."""
     # Stored entries are never larger than the file, so only the growth of compressed entries counts.
     more = sum([max(0, entry.file_size - entry.compress_size) for entry in entries])

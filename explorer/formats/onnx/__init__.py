@@ -22,11 +22,11 @@ def read(path: str | os.PathLike[str]) -> NetDefinition:
     model_path = Path(path)
     file = KeptFile(model_path, "correct the path of the .onnx file")
     from explorer.formats.onnx import proto, reader  # the onnx package is slow to import, so it is imported on demand
-    from explorer.formats.onnx.large_elements import LightMessage
+    from explorer.formats.onnx.large_elements import MessageWithoutElements
     from explorer.formats.onnx.operators import TABLE
     from explorer.formats.onnx.opset_upgrade import upgraded_model
 
-    light = LightMessage(file)
+    light = MessageWithoutElements(file)
     upgrade = upgraded_model(proto.parse(light.data, str(model_path), file.size))
     return reader.definition(upgrade.model, model_path, TABLE, upgrade.remark, elements=light.elements)
 

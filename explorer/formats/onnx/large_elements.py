@@ -86,7 +86,7 @@ class _Level:
         self.output = bytearray()
 
 
-class LightMessage:
+class MessageWithoutElements:
     """A model's bytes without its large elements, and a mapping from placeholders to these elements."""
 
     def __init__(self, file: KeptFile) -> None:

@@ -31,7 +31,7 @@ from onnx.shape_inference import InferenceError, infer_shapes
 
 from explorer.core.errors import FileError
 from explorer.core.recursion_limit import one_deeper
-from explorer.formats.common.onnx_names import left_out
+from explorer.formats.common.onnx_names import omitted_output_name
 from explorer.formats.onnx.function_inlining import ExpandedNode, body_of, captured_values, expanded_nodes
 from explorer.formats.onnx.large_elements import Elements
 from explorer.formats.onnx.operator_names import Names, naming_weights, with_bias_boxes
@@ -336,7 +336,7 @@ class _Reader:
         used = [index for index, blob in enumerate(outputs) if blob]
         count = used[-1] + 1 if used else 0
         formal = output_names(node.domain, node.op_type, count)
-        return tuple(outputs[index] or left_out(name, formal[index]) for index in range(count))
+        return tuple(outputs[index] or omitted_output_name(name, formal[index]) for index in range(count))
 
     def _types(self) -> dict[str, BlobType]:
         types = {}

@@ -21,7 +21,7 @@ from explorer.core.errors import FileError, OperandError
 from explorer.formats.common import stored_dtypes
 from explorer.formats.common.declared_weights import DeclaredWeights
 from explorer.formats.common.stored_dtypes import decode
-from explorer.formats.common.zip_limits import UNREADABLE, Archive, blocks, overclaimed, unsound
+from explorer.formats.common.zip_limits import UNREADABLE, Archive, blocks, entry_fault, memory_fault
 from explorer.formats.pnnx.param_values import ITEMSIZE
 from explorer.net.definition.definition import WeightReference
 
@@ -59,7 +59,7 @@ class StoredWeights(DeclaredWeights):
         missing = [key for key in self._entries if key not in entries]
         problems = [f"{len(missing)} declared weights are missing: {', '.join(missing)}"] if missing else []
         file_bytes = self._archive.size
-        claimed = overclaimed(entries[key] for key in self._entries if key in entries)
+        claimed = memory_fault(entries[key] for key in self._entries if key in entries)
         problems += [claimed] if claimed else []
         for key, reference in self._entries.items():
             if key in entries and (problem := _mismatch(entries[key], reference, file_bytes)):
@@ -133,7 +133,7 @@ def _size(reference: WeightReference) -> int:
 def _mismatch(entry: zipfile.ZipInfo, reference: WeightReference, file_bytes: int) -> str:
     """Return why an entry does not match its declaration, or ""; only the directory is read."""
     expected = _size(reference)
-    problem = unsound(entry, file_bytes)
+    problem = entry_fault(entry, file_bytes)
     if entry.file_size == expected or entry.flag_bits & 1:
         return problem
     return f"has {entry.file_size} bytes, but {reference.dtype} {reference.shape} needs {expected}"

@@ -16,7 +16,7 @@ from typing import Any
 
 from explorer.core.errors import FileError
 from explorer.core.files.open_untrusted import printable
-from explorer.formats.common.foreign_formats import TFLITE
+from explorer.formats.common.unsupported_formats import TFLITE
 from explorer.net.definition.definition import Plain
 
 _PACKAGE = "tflite"

@@ -19,7 +19,7 @@ from explorer.core.errors import FileError
 from explorer.core.files.kept_file import KeptFile
 from explorer.formats.common.declared_weights import DeclaredWeights
 from explorer.formats.common.npz import NpzWeights, read_arrays, read_header
-from explorer.formats.common.zip_limits import UNREADABLE, Archive, unsound
+from explorer.formats.common.zip_limits import UNREADABLE, Archive, entry_fault
 from explorer.formats.weight_tables.table import StoredTensor, table
 from explorer.net.definition.definition import NetDefinition, WeightReference
 from explorer.net.definition.operator_definition import memory_dtype
@@ -52,7 +52,7 @@ def read_npz(path: str | os.PathLike[str]) -> NetDefinition:
 
 def _stored_tensor(path: Path, archive: Archive, entry: zipfile.ZipInfo) -> StoredTensor:
     name = entry.filename.removesuffix(_EXTENSION)
-    problem = unsound(entry, archive.size)
+    problem = entry_fault(entry, archive.size)
     if problem:
         raise _error(path, f"array {name!r} {problem}")
     try:

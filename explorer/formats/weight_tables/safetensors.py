@@ -90,7 +90,7 @@ def _read_file(path: Path) -> tuple[list[StoredTensor], SafetensorsWeights, list
     for key in file:
         try:
             entry = file.entry(key)
-            problem = file.misplaced(entry)
+            problem = file.range_fault(entry)
         except ValueError as error:
             problem = f"cannot be read: {error}"
         if problem:

@@ -53,23 +53,23 @@ function telling(model) {
     onTurn: (direction) => save({ direction }),
     onPredict: (predicting) => save({ predicting }),
     onTab: () => openTab(model),
-    onFile: (ending) => written(model, ending),
+    onFile: (extension) => written(model, extension),
   };
 }
 
 /** Traits stored in an exported file (explorer.view.export.writers.ViewState). */
 const SEEN = ["theme", "step", "stage", "selected", "open_boxes", "direction"];
 
-/** Return the contents that the kernel writes for a file extension. @param {string} ending @returns {Promise<string>} */
-function written(model, ending) {
+/** Return the contents that the kernel writes for a file extension. @param {string} extension @returns {Promise<string>} */
+function written(model, extension) {
   return new Promise((done) => {
     const take = (message) => {
-      if (message?.kind !== "file" || message.ending !== ending) return;
+      if (message?.kind !== "file" || message.extension !== extension) return;
       model.off("msg:custom", take);
       done(message.text);
     };
     model.on("msg:custom", take);
-    model.send({ kind: "file", ending, state: Object.fromEntries(SEEN.map((name) => [name, model.get(name)])) });
+    model.send({ kind: "file", extension, state: Object.fromEntries(SEEN.map((name) => [name, model.get(name)])) });
   });
 }
 

@@ -167,10 +167,10 @@ class GraphView(NotebookWidget):
             self._asked.update(content["boxes"])
         elif content.get("kind") == "value":
             self.send({"kind": "value", "node": content["node"], **self._value(content["node"])})
-        elif content.get("kind") == "file" and (ending := content["ending"]) in _SAVED:
+        elif content.get("kind") == "file" and (extension := content["extension"]) in _SAVED:
             # Traits wait in the browser while the kernel is busy, and messages overtake them, so it sends the state.
             state = replace(self.state, **content["state"])
-            self.send({"kind": "file", "ending": ending, "text": WRITERS[ending](self.recording, state)})
+            self.send({"kind": "file", "extension": extension, "text": WRITERS[extension](self.recording, state)})
 
     @property
     def state(self) -> ViewState:

@@ -11,7 +11,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.files.open_untrusted import content, opened
-from explorer.formats.registry import endings
+from explorer.formats.registry import extensions
 
 
 def test_a_file_is_read_completely(tmp_path: Path) -> None:
@@ -33,10 +33,10 @@ def test_other_than_regular_files_raise_an_error_immediately(tmp_path: Path) -> 
                 opened(tmp_path / name)
 
 
-@pytest.mark.parametrize("ending", endings())
-def test_a_git_lfs_pointer_is_recognized(tmp_path: Path, ending: str) -> None:
+@pytest.mark.parametrize("extension", extensions())
+def test_a_git_lfs_pointer_is_recognized(tmp_path: Path, extension: str) -> None:
     """Every format has the same message and fix."""
-    name = f"x{ending}"
+    name = f"x{extension}"
     (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n")
     with pytest.raises(ex.FileError, match="this is a pointer of Git LFS") as caught:
         ex.open(tmp_path / name)
@@ -49,9 +49,9 @@ def test_invalid_file_names_raise_an_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(ex.FileError, match="the file cannot be read") as caught:
         opened(tmp_path / name)
     str(caught.value).encode("utf-8")
-    for ending in (".onnx", ".json", ".pnnx.param", ".bin"):
+    for extension in (".onnx", ".json", ".pnnx.param", ".bin"):
         with pytest.raises(ex.FileError):
-            ex.open(f"{tmp_path}/{name}{ending}")
+            ex.open(f"{tmp_path}/{name}{extension}")
 
 
 def test_a_file_must_be_in_its_folder(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from explorer.core.memory_budget import budget
-from explorer.formats.common.zip_limits import Archive, overclaimed, unsound
+from explorer.formats.common.zip_limits import Archive, entry_fault, memory_fault
 
 
 @pytest.mark.spec("I-1")
@@ -68,7 +68,7 @@ def entry(
 )
 def test_an_entry_claims_at_most_what_its_file_can_contain(claimed: zipfile.ZipInfo, said: str) -> None:
     """Deflate expands a byte to at most 1032; an entry must be inside its file, of 100 bytes here."""
-    result = unsound(claimed, 100)
+    result = entry_fault(claimed, 100)
     assert said in result
     assert bool(said) == bool(result)
 
@@ -77,6 +77,6 @@ def test_all_entries_together_unpack_to_at_most_the_budget(monkeypatch: pytest.M
     """Expansions beyond the stored sizes are added up; an entry that grew when packed does not count negatively."""
     monkeypatch.setattr(budget, "text", 100)
     grown = entry(0, 1000)
-    assert overclaimed([entry(60, 10), entry(60, 10)]) == ""
-    assert "101 B more than their size" in overclaimed([entry(60, 10), entry(61, 10), grown])
-    assert overclaimed([]) == ""
+    assert memory_fault([entry(60, 10), entry(60, 10)]) == ""
+    assert "101 B more than their size" in memory_fault([entry(60, 10), entry(61, 10), grown])
+    assert memory_fault([]) == ""

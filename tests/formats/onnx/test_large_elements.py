@@ -16,7 +16,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 import explorer as ex
 from explorer.core.files.kept_file import KeptFile
-from explorer.formats.onnx.large_elements import LARGE, LightMessage
+from explorer.formats.onnx.large_elements import LARGE, MessageWithoutElements
 from tests.formats.onnx.models import FLOAT, model, node
 
 WIDE = LARGE // 4 + 1
@@ -56,7 +56,7 @@ def written(folder: Path, data: bytes) -> Path:
     return path
 
 
-def restored(light: LightMessage) -> ModelProto:
+def restored(light: MessageWithoutElements) -> ModelProto:
     """Return the message with its elements instead of their marks."""
     message = ModelProto.FromString(light.data)
     waiting: list[Any] = [message]
@@ -74,7 +74,7 @@ def restored(light: LightMessage) -> ModelProto:
 def test_large_weights_stay_in_the_file_until_they_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An ONNX file of any size is drawn without reading weights; a run, or displaying a weight, reads them."""
     path = written(tmp_path, whole().SerializeToString())
-    light = LightMessage(KeptFile(path))
+    light = MessageWithoutElements(KeptFile(path))
     assert len(light.elements) == 4
     assert len(light.data) < path.stat().st_size - 4 * 4 * WIDE + 400
     read: list[int] = []
@@ -121,7 +121,7 @@ def test_no_file_is_read_differently(tmp_path_factory: pytest.TempPathFactory, d
     for _ in range(data.draw(st.integers(0, 3))):
         damaged[data.draw(st.sampled_from(marks))] = data.draw(st.integers(0, 255))
     path = written(tmp_path_factory.getbasetemp(), bytes(damaged[: data.draw(st.integers(0, 2 * len(damaged)))]))
-    light = LightMessage(KeptFile(path))
+    light = MessageWithoutElements(KeptFile(path))
     try:
         expected = ModelProto.FromString(path.read_bytes())
     except DecodeError:
@@ -167,13 +167,13 @@ def test_long_lists_are_skipped_at_once(tmp_path: Path, monkeypatch: pytest.Monk
     lists = {"ints": list(range(count)), "floats": [0.5] * count, "texts": ["BRANCH_LEQ", "LEAF"] * (count // 2)}
     proto = model([node("Trees", ["x"], ["y"], domain="own", **lists)], {"x": (FLOAT, [1])}, ["y"], {"w": WEIGHTS["w"]})
     fields: list[int] = []
-    look = LightMessage._field
+    look = MessageWithoutElements._field
 
-    def counted(self: LightMessage, place: int, end: int) -> Any:
+    def counted(self: MessageWithoutElements, place: int, end: int) -> Any:
         fields.append(place)
         return look(self, place, end)
 
-    monkeypatch.setattr(LightMessage, "_field", counted)
-    light = LightMessage(KeptFile(written(tmp_path, proto.SerializeToString())))
+    monkeypatch.setattr(MessageWithoutElements, "_field", counted)
+    light = MessageWithoutElements(KeptFile(written(tmp_path, proto.SerializeToString())))
     assert len(fields) < count // 100
     assert restored(light) == proto

@@ -35,17 +35,17 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
 }
 
 
-def written(ending: str, folder: Path) -> Path:
-    path = folder / f"toy{ending}"
-    WRITERS[ending](path)
+def written(extension: str, folder: Path) -> Path:
+    path = folder / f"toy{extension}"
+    WRITERS[extension](path)
     return path
 
 
 @pytest.mark.spec("I-15")
-@pytest.mark.parametrize("ending", WRITERS)
-def test_tensors_are_in_the_boxes_of_their_names(ending: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("extension", WRITERS)
+def test_tensors_are_in_the_boxes_of_their_names(extension: str, tmp_path: Path) -> None:
     """A `.safetensors`, `.gguf`, `.npz` or `.npy` file opens as a table, with boxes from the tensors' names."""
-    net = ex.open(written(ending, tmp_path))
+    net = ex.open(written(extension, tmp_path))
     assert {*net.operators} == {"layer1.0.conv", "layer1.1.conv", "fc", "toy"}
     for key, array in ARRAYS.items():
         operator, _, own = key.rpartition(".")
@@ -58,12 +58,12 @@ def test_tensors_are_in_the_boxes_of_their_names(ending: str, tmp_path: Path) ->
     assert net.check() == []
 
 
-@pytest.mark.parametrize("ending", WRITERS)
+@pytest.mark.parametrize("extension", WRITERS)
 def test_nothing_is_read_before_a_tensor_is_displayed(
-    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    extension: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Drawing reads only headers; displaying a tensor summarizes only that one, and keeps nothing."""
-    net = ex.open(written(ending, tmp_path))
+    net = ex.open(written(extension, tmp_path))
     asked: list[str] = []
     weights = type(net.definition.weights)
     monkeypatch.setattr(
@@ -91,7 +91,7 @@ def test_a_table_cannot_be_run(call: Callable[[Net], Any], tmp_path: Path) -> No
 
 def test_the_commands_accept_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """show, check, why and diff accept a table as any net, but run raises an error."""
-    one, other = (str(written(ending, tmp_path)) for ending in (".safetensors", ".npz"))
+    one, other = (str(written(extension, tmp_path)) for extension in (".safetensors", ".npz"))
     assert main(["show", one, "-o", "-"]) == 0
     assert "layer1.0.conv.bias · 2 float16" in capsys.readouterr().out
     assert main(["check", one]) == 0
@@ -261,15 +261,17 @@ def test_an_index_must_contain_a_file_for_each_tensor(tmp_path: Path, text: str)
         ex.open(index)
 
 
-@pytest.mark.parametrize("ending", WRITERS)
+@pytest.mark.parametrize("extension", WRITERS)
 @given(st.data())
-def test_a_damaged_table_is_refused_or_read(ending: str, tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
+def test_a_damaged_table_is_refused_or_read(
+    extension: str, tmp_path_factory: pytest.TempPathFactory, data: Any
+) -> None:
     """Whatever byte is another, and wherever the file is cut off: an error of ours, or arrays."""
     folder = tmp_path_factory.getbasetemp()
-    whole = bytearray(written(ending, folder).read_bytes())
+    whole = bytearray(written(extension, folder).read_bytes())
     whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     for damaged in (whole, whole[: data.draw(st.integers(0, len(whole)))]):
-        path = folder / f"damaged{ending}"
+        path = folder / f"damaged{extension}"
         path.write_bytes(bytes(damaged))
         try:
             net = ex.open(path)

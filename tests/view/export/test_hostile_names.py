@@ -21,9 +21,9 @@ def assert_harmless(text: str) -> None:
         assert not line.startswith(("fake:", "and one more", "=", "+", "@")), line
 
 
-@pytest.mark.parametrize("ending", [".txt", ".dot", ".svg"])
-def test_files_of_hostile_names_are_harmless(ending: str, tmp_path: Path) -> None:
-    path = tmp_path / f"plan{ending}"
+@pytest.mark.parametrize("extension", [".txt", ".dot", ".svg"])
+def test_files_of_hostile_names_are_harmless(extension: str, tmp_path: Path) -> None:
+    path = tmp_path / f"plan{extension}"
     hostile_plan().prepare().explore().save(path)
     assert_harmless(path.read_text(encoding="utf-8"))
 
@@ -40,9 +40,9 @@ def test_printed_texts_of_hostile_names_are_harmless() -> None:
 
 def test_no_spreadsheet_formula_is_written(tmp_path: Path) -> None:
     """Explorer writes no CSV, so a name such as =cmd|… is never in a spreadsheet."""
-    for ending in (".csv", ".tsv", ".xlsx"):
+    for extension in (".csv", ".tsv", ".xlsx"):
         with pytest.raises(ExplorerError, match=r"\.html"):
-            hostile_plan().prepare().explore().save(tmp_path / f"plan{ending}")
+            hostile_plan().prepare().explore().save(tmp_path / f"plan{extension}")
 
 
 def test_a_failed_cell_of_hostile_names_is_reported_harmlessly() -> None:

@@ -91,6 +91,6 @@ def test_a_file_shows_the_state_of_the_page_with_pending_steps(view, monkeypatch
     page = Page(view, monkeypatch)
     page.change(step=2, stage="simplify", selected=5)
     state = {name: page.state[name] for name in ("theme", "step", "stage", "selected", "open_boxes", "direction")}
-    view._handle_custom_msg({"kind": "file", "ending": ".html", "state": state}, [])
+    view._handle_custom_msg({"kind": "file", "extension": ".html", "state": state}, [])
     assert r"stage=simplify\u0026step=2\u0026node=5" in page.files[0]
     assert (view.step, view.selected) == (0, -1)

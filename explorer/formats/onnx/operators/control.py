@@ -231,7 +231,7 @@ def _unrolled(loop: _Loop, iterations: int | None, goes_on: Callable[[Expr], boo
     number = 0
     claim_steps("a loop whose values change shape", _NODES * (iterations or 1))
     while iterations is None or number < iterations:
-        with scope(f"turn {number}", "file"):
+        with scope(f"iteration {number}", "file"):
             condition, *results = body([tensor(np.array(number)), tensor(np.array(True)), *state])
         state = results[: len(state)]
         for values, output in zip(outputs, results[len(state) :], strict=True):

@@ -12,7 +12,7 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
-from explorer.formats.common.onnx_names import left_out
+from explorer.formats.common.onnx_names import omitted_output_name
 from explorer.formats.common.operator_checks import with_rank
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.rnn import (
@@ -77,7 +77,7 @@ def dynamically_quantized_lstm(
         }
     )
     weights, state_weights = (_quantized(op, *parts, count, hidden) for parts in (_W, _R))
-    returns_sequence = op.definition.outputs[0] != left_out(op.definition.name, "output 0")
+    returns_sequence = op.definition.outputs[0] != omitted_output_name(op.definition.name, "output 0")
     lengths = lengths_of(lens, x)
     numbers = tensor(np.arange(x.shape[0], dtype=np.int32), name="number")
     # steps beyond the longest sequence are not computed, so they do not affect the scale

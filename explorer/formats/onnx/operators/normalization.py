@@ -118,7 +118,7 @@ def local_response_normalization(
 
 
 @operator("LpNormalization")
-def norm_normalization(input: Expr, *, axis: int = -1, p: Literal[1, 2] = 2) -> Expr:
+def lp_normalization(input: Expr, *, axis: int = -1, p: Literal[1, 2] = 2) -> Expr:
     """Divide the input by its L1 or L2 norm along an axis; return 0 if the norm is 0."""
     return _over_norm(input, p, normalize_axis(axis, input.ndim, "LpNormalization"))
 

@@ -17,7 +17,7 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant
 from explorer.core.types.tensor_type import Array, Shape, broadcast_shapes, normalize_axis
 from explorer.formats.common.operator_checks import range_length
-from explorer.formats.onnx.operators.base.operator_inputs import dtype_by
+from explorer.formats.onnx.operators.base.operator_inputs import dtype_of_code
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.signature import Ints, Known, Outputs, Unused
 from explorer.ops.base import broadcast_to
@@ -197,6 +197,6 @@ def eye_like(input: Expr, *, dtype: int | None = None, k: int = 0) -> Expr:
     """Return a matrix of the operand's shape with ones on a diagonal."""
     if input.ndim != 2:
         raise OperandError(f"an operand {input.type}", rule="EyeLike: the operand must be a matrix")
-    result_dtype = input.dtype if dtype is None else dtype_by(dtype, "dtype")
+    result_dtype = input.dtype if dtype is None else dtype_of_code(dtype, "dtype")
     claim_constant("EyeLike", input.size, result_dtype.itemsize)
     return tensor(np.eye(input.shape[0], input.shape[1], k=k, dtype=result_dtype))

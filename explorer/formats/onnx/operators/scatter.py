@@ -49,9 +49,7 @@ def scatter_elements(
 
 
 @operator("ScatterND")
-def scatter_parts(
-    op: OperatorContext, data: Expr, indices: Expr, updates: Expr, *, reduction: _Reduction = "none"
-) -> Any:
+def scatter_nd(op: OperatorContext, data: Expr, indices: Expr, updates: Expr, *, reduction: _Reduction = "none") -> Any:
     """Write or add slices; each row of ``indices`` is the index of a slice along the first axes."""
     if reduction == "mul" or data.dtype.kind not in "biuf":
         return delegated(op)

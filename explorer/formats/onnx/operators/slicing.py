@@ -130,7 +130,7 @@ def _checked_indices(indices: Expr, size: int) -> Expr:
 
 
 @operator("GatherND")
-def gather_parts(op: OperatorContext, data: Expr, indices: Expr, *, batch_dims: int = 0) -> Any:
+def gather_nd(op: OperatorContext, data: Expr, indices: Expr, *, batch_dims: int = 0) -> Any:
     """Return slices of ``data``; each row of ``indices`` is the index of a slice after the batch axes."""
     if batch_dims:
         return delegated(op)

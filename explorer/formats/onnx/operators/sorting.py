@@ -52,7 +52,7 @@ def cumulative_sum(x: Expr, axis: Known[int], *, exclusive: int = 0, reverse: in
     return cast(cumsum(x, axis, exclusive=bool(exclusive), reverse=bool(reverse)), x.dtype)
 
 
-class UniquePlaces(Operation):
+class UniqueIndices(Operation):
     """First indices, inverse indices and counts of the distinct slices along an axis, as in ``np.unique``.
 
     The result is the concatenation of these three lists. Distinct slices are sorted, or in order of first occurrence.
@@ -117,6 +117,6 @@ def unique(
 
     count = count_of([value_of(parts)]) if is_known(parts) else op.ask("the number of parts", [parts], count_of, X.size)
     assert isinstance(count, int)
-    node = UniquePlaces(axis, count, bool(sorted))(parts)
+    node = UniqueIndices(axis, count, bool(sorted))(parts)
     indices, inverse, counts = node[:count], node[count : node.size - count], node[node.size - count :]
     return (take(parts, indices, axis), indices, inverse, counts)[:outputs]

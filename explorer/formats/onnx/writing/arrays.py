@@ -56,7 +56,7 @@ def identity(graph: GraphWriter, node: Any, x: str) -> Any:
 
 
 @writes("slice")
-def part(graph: GraphWriter, node: Any, x: str) -> Any:
+def slice_(graph: GraphWriter, node: Any, x: str) -> Any:
     """Write slices and indices of axes."""
     operand, counterpart = node.operands[0], graph.counterpart(node)
     spans, others = node.operation.spans, counterpart.operation.spans
@@ -98,7 +98,7 @@ def _from_end(index: int, other: int, length: int, other_length: int) -> int:
 
 
 @writes("index0")
-def member(graph: GraphWriter, node: Any, x: str) -> Any:
+def index0(graph: GraphWriter, node: Any, x: str) -> Any:
     """Write the slice at one index of the first axis."""
     if node.operation.index != graph.counterpart(node).operation.index:
         raise graph.dependency_error(node, "an index that is computed from unknown lengths")
@@ -137,13 +137,13 @@ def stack(graph: GraphWriter, node: Any, *names: str) -> Any:
 def gather_stack(graph: GraphWriter, node: Any, *names: str) -> Any:
     """Write the concatenation of ranges of several values along the first axis."""
     first = graph.constant([0])
-    parts = [
+    slices = [
         graph.node("Slice", names[at], graph.constant([start]), graph.constant([stop]), first)
         if start < stop
         else graph.node("Unsqueeze", names[at], first)
         for at, start, stop in node.operation.runs
     ]
-    return graph.node("Concat", *parts, axis=0)
+    return graph.node("Concat", *slices, axis=0)
 
 
 def _indices(graph: GraphWriter, node: Any, name: str) -> str:
@@ -179,14 +179,14 @@ def add_along(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 
 @writes("take_gradient")
-def add_parts(graph: GraphWriter, node: Any, *names: str) -> Any:
+def add_slices(graph: GraphWriter, node: Any, *names: str) -> Any:
     """Write the scatter-add of slices into zeros along an axis."""
     axis, indices = node.operation.axis, node.operands[1]
-    parts = [*node.shape[:axis], indices.size, *node.shape[axis + 1 :]]
+    shape = [*node.shape[:axis], indices.size, *node.shape[axis + 1 :]]
     along = [1] * axis + [indices.size] + [1] * (node.ndim - axis - 1)
     flat = graph.node("Reshape", _indices(graph, indices, names[1]), graph.constant(along))
-    expanded = graph.node("Expand", flat, graph.constant(parts))
-    return _scatter_add(graph, node, expanded, graph.node("Reshape", names[0], graph.constant(parts)))
+    expanded = graph.node("Expand", flat, graph.constant(shape))
+    return _scatter_add(graph, node, expanded, graph.node("Reshape", names[0], graph.constant(shape)))
 
 
 def _scatter_add(graph: GraphWriter, node: Any, indices: str, values: str) -> Any:
@@ -195,8 +195,8 @@ def _scatter_add(graph: GraphWriter, node: Any, indices: str, values: str) -> An
     return graph.node("ScatterElements", zeros, indices, values, axis=node.operation.axis, reduction="add")
 
 
-@writes("unique_places")
-def unique_places(graph: GraphWriter, node: Any, x: str) -> Any:
+@writes("unique_indices")
+def unique_indices(graph: GraphWriter, node: Any, x: str) -> Any:
     """Write first indices, inverse indices and counts of distinct slices."""
     operation = node.operation
     lists = graph.node("Unique", x, outputs=4, axis=operation.axis, sorted=int(operation.is_sorted))[1:]

@@ -44,7 +44,7 @@ def while_loop(graph: GraphWriter, node: Any, *names: str) -> Any:
     whole = inner.proto(
         body.name, list(zip(inputs, body.parameters, strict=False)), list(zip(outputs, body.outputs, strict=True))
     )
-    whole.input.insert(0, scalar(graph.model.unused_name(f"{body.name}/turn"), np.int64))
+    whole.input.insert(0, scalar(graph.model.unused_name(f"{body.name}/iteration"), np.int64))
     return graph.node("Loop", "", names[0], *names[1 : 1 + size], outputs=size, body=whole)
 
 

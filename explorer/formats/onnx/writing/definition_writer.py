@@ -27,7 +27,13 @@ from explorer.core.errors import ExplorerError
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.custom_dtypes import dtype_name
 from explorer.formats.common.onnx_names import FLATTENS, NEAREST_BY_SCALE, SLOPES_OF_CHANNELS
-from explorer.formats.onnx.writing.written_model import Model, record_boxes, refused, schema_of, value_info
+from explorer.formats.onnx.writing.written_model import (
+    Model,
+    record_module_path,
+    schema_of,
+    unsupported_operator_error,
+    value_info,
+)
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, Plain
 
 _EXPLORER_ARGUMENTS = (FLATTENS, NEAREST_BY_SCALE, SLOPES_OF_CHANNELS)
@@ -67,7 +73,7 @@ def _inner_types(definition: NetDefinition) -> list[ValueInfoProto]:
 def _input(definition: NetDefinition, name: str) -> ValueInfoProto:
     info = _declared_info(definition, name)
     if not info.HasField("type"):
-        raise refused(
+        raise unsupported_operator_error(
             f"the input {name!r}", "its dtype is not known", "an input must be a tensor of a known dtype", _EXPORT
         )
     return info
@@ -82,7 +88,7 @@ def _with_output_types(model_proto: ModelProto, model: Model) -> ModelProto:
     for output in model_proto.graph.output:
         output.type.CopyFrom(types.get(output.name, output.type))
         if not output.type.WhichOneof("value"):
-            raise refused(
+            raise unsupported_operator_error(
                 f"the output {output.name!r}",
                 "its dtype is not known",
                 "the standard's rules must infer its type",
@@ -134,7 +140,7 @@ class _Graph:
             yield from self._flattened(operator, type, inputs, attributes)
             return
         node = self.model.node(type, inputs, operator.outputs, operator.name, attributes)
-        record_boxes(node, operator.boxes)
+        record_module_path(node, operator.boxes)
         yield node
 
     def _input(self, operator: OperatorDefinition, name: str) -> str:
@@ -263,4 +269,4 @@ _TYPES: dict[int, tuple[type, bool, str]] = {
 
 
 def _refusal(operator: OperatorDefinition, problem: str, rule: str) -> ExplorerError:
-    return refused(f"operator {operator.name!r} ({operator.type})", problem, rule, _EXPORT)
+    return unsupported_operator_error(f"operator {operator.name!r} ({operator.type})", problem, rule, _EXPORT)

@@ -14,8 +14,8 @@ from explorer.core.errors import ExplorerError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Shape
 from explorer.formats.onnx.writing import expression_writer
-from explorer.formats.onnx.writing.node_writer import NAMELESS, Counterparts
-from explorer.formats.onnx.writing.written_model import Model, refused
+from explorer.formats.onnx.writing.node_writer import UNNAMED_PREFIX, Counterparts
+from explorer.formats.onnx.writing.written_model import Model, unsupported_operator_error
 from explorer.net import Net
 from explorer.net.building.builder import Build
 from explorer.net.definition.declared_types import is_open
@@ -45,7 +45,7 @@ def model_of(net: Net) -> tuple[Model, ModelProto]:
 def _unknown_lengths(net: Net) -> dict[tuple[str, int], str]:
     """Return (input, axis) → name of the unknown length; unnamed lengths get unique names."""
     return {
-        (name, axis): size if isinstance(size, str) else f"{NAMELESS}{name} {axis}"
+        (name, axis): size if isinstance(size, str) else f"{UNNAMED_PREFIX}{name} {axis}"
         for name in net.definition.inputs
         for axis, size in enumerate(net.definition.input(name).shape or ())
         if not isinstance(size, int)
@@ -75,7 +75,7 @@ def _two_builds(
             last_error = error
             continue
         return builds[0], builds[1], {(own[name], other[name]): name for name in names}
-    raise refused(
+    raise unsupported_operator_error(
         f"net {net.name!r}",
         f"it cannot be built for two sets of lengths: {last_error}",
         "a net whose inputs have unknown lengths must be buildable for several lengths",

@@ -18,7 +18,7 @@ from explorer.core.ir.function import Body, Call, Item, Parameter
 from explorer.core.ir.tensor import Tensor
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.custom_dtypes import dtype_name, is_text
-from explorer.formats.onnx.writing.written_model import Model, code_of, refused, value_info
+from explorer.formats.onnx.writing.written_model import Model, code_of, unsupported_operator_error, value_info
 from explorer.net.definition.definition import BlobType
 from explorer.net.definition.operator_definition import STRING
 
@@ -47,7 +47,7 @@ def unsupported(reason: str, *operations: str) -> None:
     UNSUPPORTED.update(dict.fromkeys(operations, reason))
 
 
-NAMELESS = "?"
+UNNAMED_PREFIX = "?"
 """first character of generated names of unknown lengths"""
 
 
@@ -67,7 +67,7 @@ class Counterparts:
             if node.uid in self.by_uid:
                 continue
             if node.operation.name != counterpart.operation.name or len(node.operands) != len(counterpart.operands):
-                raise refused(
+                raise unsupported_operator_error(
                     f"operation {node.operation.label!r}",
                     "other lengths of the inputs produce another graph",
                     "a net with unknown lengths must record the same operations for all of them",
@@ -150,7 +150,7 @@ class GraphWriter:
 
     def dependency_error(self, node: Expr, what: str) -> Exception:
         """Return the error for an operation that needs a known length."""
-        return refused(
+        return unsupported_operator_error(
             f"operation {node.operation.label!r}",
             f"it needs {what}",
             "lengths that an operation needs must be among the lengths of the inputs",
@@ -160,7 +160,7 @@ class GraphWriter:
     def unsupported_error(self, node: Expr, reason: str) -> Exception:
         """Return the error for an operation that ONNX cannot represent."""
         index = "/".join(_path(node))
-        return refused(
+        return unsupported_operator_error(
             f"operation {node.operation.label!r}" + f" of {index!r}" * bool(index),
             reason,
             "every operation must exist in ONNX, or be a composition of ONNX operators",
@@ -253,7 +253,7 @@ class GraphWriter:
     def type(self, node: Expr) -> BlobType:
         """Return the declared type of a value."""
         shape = [
-            None if isinstance(size, str) and size.startswith(NAMELESS) else size
+            None if isinstance(size, str) and size.startswith(UNNAMED_PREFIX) else size
             for size in self.counterparts.shape(node)
         ]
         return BlobType(tuple(shape), STRING if is_text(node.dtype) else node.dtype.name)

@@ -168,7 +168,7 @@ def _opset_of(node: NodeProto) -> int:
     return max(OPSET, newest.since_version)
 
 
-def record_boxes(node: NodeProto, boxes: Sequence[str] | None) -> None:
+def record_module_path(node: NodeProto, boxes: Sequence[str] | None) -> None:
     """Record the boxes of a node as torch's exporter records modules."""
     if boxes and not any("." in box for box in boxes):
         node.metadata_props.add(key=SCOPES, value=repr(["", ".".join(boxes), node.name]))
@@ -189,6 +189,6 @@ def value_info(name: str, type_: BlobType) -> ValueInfoProto:
     return helper.make_value_info(name, proto)
 
 
-def refused(operator: str, problem: str, rule: str, fix: str) -> OperandError:
+def unsupported_operator_error(operator: str, problem: str, rule: str, fix: str) -> OperandError:
     """Return the error for an operator that ONNX cannot represent."""
     return OperandError(f"{operator} cannot be written to an ONNX file: {problem}", rule=rule, fix=fix)

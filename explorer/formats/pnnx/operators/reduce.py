@@ -23,7 +23,7 @@ from explorer.ops.reduction.reduce import all, any, max, mean, min, prod, sum
 from explorer.ops.reduction.statistics import std, var
 
 
-def added_as(x: Expr, dtype: str | None = None) -> np.dtype[Any]:
+def sum_dtype(x: Expr, dtype: str | None = None) -> np.dtype[Any]:
     """Return the dtype of a sum: ``dtype`` if given, else int64 for integers, else the dtype of ``x``."""
     return as_dtype(dtype, x.dtype if x.dtype.kind in "fc" else np.int64)
 
@@ -53,7 +53,7 @@ def mean_(input: Expr, dim: Ints | None = None, keepdim: bool = False, dtype: st
 def _register_sum(reduce: Callable[..., Expr], name: str) -> None:
     @file_operator(f"torch.{name}", f"Tensor.{name}", f"aten::{name}")
     def total(input: Expr, dim: Ints | None = None, keepdim: bool = False, dtype: str | None = None) -> Expr:
-        wide = added_as(input, dtype)
+        wide = sum_dtype(input, dtype)
         # NumPy accumulates narrow integers in int64
         return cast(reduce(cast(input, wide), dim or None, keepdim), wide)
 
@@ -105,7 +105,7 @@ _register_spread(std, "std")
 @file_operator("aten::nansum", "torch.nansum")
 def nansum(input: Expr, dim: Ints | None = None, keepdim: bool = False, dtype: str | None = None) -> Expr:
     """Sum all elements except NaN over the axes ``dim``."""
-    wide = added_as(input, dtype)
+    wide = sum_dtype(input, dtype)
     return cast(sum(cast(where(input != input, 0, input), wide), dim or None, keepdim), wide)
 
 

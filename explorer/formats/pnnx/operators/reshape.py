@@ -64,7 +64,7 @@ def reversed_axes(input: Expr) -> Expr:
 
 
 @file_operator("aten::mT")
-def exchanged(input: Expr) -> Expr:
+def matrix_transpose(input: Expr) -> Expr:
     """Transpose the matrices along the last two axes."""
     if input.ndim < 2:
         raise OperandError(f"an operand {input.type}", rule="the operand must have at least two axes")
@@ -76,7 +76,7 @@ def adjoint(input: Expr) -> Expr:
     """Transpose real matrices along the last two axes; raise OperandError if the matrices are complex."""
     if input.dtype.kind == "c":
         raise OperandError(f"an operand {input.type}", rule="the operand must be real")
-    return exchanged(input)
+    return matrix_transpose(input)
 
 
 @file_operator("torch.transpose", "Tensor.transpose")

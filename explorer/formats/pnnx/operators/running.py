@@ -18,7 +18,7 @@ from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.pnnx.operators.base.table import file_operator
-from explorer.formats.pnnx.operators.reduce import added_as
+from explorer.formats.pnnx.operators.reduce import sum_dtype
 from explorer.ops.base import broadcast_to, cast
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation.concat import concatenate
@@ -45,14 +45,14 @@ def _running(parts: _Parts, dim: int, combine: Callable[[_Parts, _Parts], _Parts
 @file_operator("torch.cumsum", "Tensor.cumsum", "aten::cumsum")
 def cumsum_(input: Expr, dim: int, dtype: str | None = None) -> Expr:
     """Return the cumulative sums along the axis ``dim``."""
-    wide = added_as(input, dtype)
+    wide = sum_dtype(input, dtype)
     return cast(cumsum(cast(input, wide), dim), wide)
 
 
 @file_operator("torch.cumprod", "Tensor.cumprod", "aten::cumprod")
 def cumprod(input: Expr, dim: int, dtype: str | None = None) -> Expr:
     """Return the cumulative products along the axis ``dim``."""
-    return _running((cast(input, added_as(input, dtype)),), dim, lambda a, b: (a[0] * b[0],))[0]
+    return _running((cast(input, sum_dtype(input, dtype)),), dim, lambda a, b: (a[0] * b[0],))[0]
 
 
 @file_operator("torch.logcumsumexp", "aten::logcumsumexp")

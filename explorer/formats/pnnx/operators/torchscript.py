@@ -67,6 +67,6 @@ def number(value: Value) -> Any:
     "aten::detach",
     "Tensor.detach",
 )
-def same(input: Expr, memory_format: Unused) -> Expr:
+def identity(input: Expr, memory_format: Unused) -> Expr:
     """Return the operand itself, since no operation can modify it."""
     return input

@@ -56,7 +56,7 @@ def _gelu_by_tanh(x: Array) -> Array:
     return _FLOAT32(0.5) * x * (1 + np.tanh(inner.astype(np.float64)).astype(_FLOAT32))
 
 
-BY_BYTES: dict[str, Callable[[Array], Array]] = {
+TABLES_8_BIT: dict[str, Callable[[Array], Array]] = {
     "LOGISTIC": lambda x: 1 / (1 + np.exp(-x)),
     "TANH": np.tanh,
     "EXP": np.exp,
@@ -67,7 +67,7 @@ BY_BYTES: dict[str, Callable[[Array], Array]] = {
     "GELU by tanh": _gelu_by_tanh,
 }
 """name → function in single precision, for 8-bit operands"""
-BY_LINES: dict[str, Callable[[Array], Array]] = {"EXP": np.exp, "GELU": _gelu, "GELU by tanh": _gelu_by_tanh}
+TABLES_16_BIT: dict[str, Callable[[Array], Array]] = {"EXP": np.exp, "GELU": _gelu, "GELU by tanh": _gelu_by_tanh}
 """name → function in single precision, for 16-bit operands"""
 SIGNED = ("EXP", "LOG", "RSQRT", "ELU")
 """functions that interpreters support for int8, but not for uint8"""
@@ -75,12 +75,12 @@ SIGNED = ("EXP", "LOG", "RSQRT", "ELU")
 
 def look_up(op: OperatorContext, x: Expr, name: str) -> Expr:
     """Return the function ``name`` of each element of ``x``, looked up in a table."""
-    wide = name in BY_LINES or name in ("LOGISTIC", "TANH", "ABS")
+    wide = name in TABLES_16_BIT or name in ("LOGISTIC", "TANH", "ABS")
     check_dtypes(op, wide=wide, signed=name in SIGNED or name == "ABS", input=x)
     (scale, zero), (own_scale, own_zero) = scale_and_zero_point(op, "input"), scale_and_zero_point(op, "output")
-    if x.dtype == _INT16 and name in BY_LINES:
+    if x.dtype == _INT16 and name in TABLES_16_BIT:
         return interpolate(
-            interpolation_table(BY_LINES[name], float(scale), zero, float(own_scale), own_zero), cast(x, INT64)
+            interpolation_table(TABLES_16_BIT[name], float(scale), zero, float(own_scale), own_zero), cast(x, INT64)
         )
     if x.dtype == _INT16 and name != "ABS":
         return _sigmoid(x, scale, name)
@@ -92,7 +92,7 @@ def look_up(op: OperatorContext, x: Expr, name: str) -> Expr:
         elif name == "ABS":
             results = scaled_product(np.abs(numbers), *quantized_multipliers(np.array(np.float64(scale / own_scale))))
         else:
-            values = np.asarray(BY_BYTES[name](numbers.astype(_FLOAT32) * scale), _FLOAT32)
+            values = np.asarray(TABLES_8_BIT[name](numbers.astype(_FLOAT32) * scale), _FLOAT32)
             ratios = values / own_scale if name in ("LOGISTIC", "TANH") else values * (_FLOAT32(1) / own_scale)
             results = _rounded(ratios)
     # The interpreter rejects logarithms and roots of negative numbers; here, their NaN becomes the smallest integer.

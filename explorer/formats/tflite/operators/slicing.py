@@ -167,7 +167,7 @@ def reverse(input: Expr, axis: Known[Ints]) -> Expr:
 
 
 @operator("GATHER_ND", moves=True)
-def gather_parts(input: Expr, indices: Expr) -> Expr:
+def gather_nd(input: Expr, indices: Expr) -> Expr:
     """Return slices of ``input``; each row of ``indices`` contains the indices of one slice along the first axes."""
     depth = indices.shape[-1] if indices.ndim else 0
     if not 0 < depth <= input.ndim:

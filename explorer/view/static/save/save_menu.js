@@ -6,7 +6,7 @@ import { RovingTabindex } from "../controls/roving_tabindex.js";
 import { isOwnPage, pageSource } from "./page_source.js";
 import { picture, pixels } from "./picture.js";
 
-/** @typedef {{ending: string, label: string, type: string, kernel: boolean, content?: () => (string | Blob | Promise<string | Blob>)}} Form kernel: whether the kernel writes it; a form without content is not available here, and its label states where it is */
+/** @typedef {{extension: string, label: string, type: string, kernel: boolean, content?: () => (string | Blob | Promise<string | Blob>)}} Form kernel: whether the kernel writes it; a form without content is not available here, and its label states where it is */
 
 /** Button and the menu that it opens. */
 export class SaveMenu {
@@ -15,7 +15,7 @@ export class SaveMenu {
     this.view = view;
     this.forms = this.#forms();
     // The menu includes unavailable forms, because their labels state where they are available.
-    this.items = this.forms.map((form) => html("button", { type: "button", role: "menuitem", "aria-disabled": !form.content && "true", click: () => form.content && this.#save(form) }, html("b", {}, form.ending.slice(1).toUpperCase()), html("span", { class: "ex-soft" }, form.label)));
+    this.items = this.forms.map((form) => html("button", { type: "button", role: "menuitem", "aria-disabled": !form.content && "true", click: () => form.content && this.#save(form) }, html("b", {}, form.extension.slice(1).toUpperCase()), html("span", { class: "ex-soft" }, form.label)));
     this.root = html("div", { class: "ex-menu", role: "menu", popover: "auto", "aria-label": "save", keydown: (event) => this.#key(event), focusout: (event) => this.#left(event), beforetoggle: (event) => this.#place(event.newState === "open"), toggle: (event) => this.#toggled(event.newState === "open") }, ...this.items);
     new RovingTabindex(this.root, "button", ["ArrowUp", "ArrowDown"]);
     this.problem = html("div", { class: "ex-menu ex-problem", role: "alert", popover: "auto", beforetoggle: (event) => this.#place(event.newState === "open") });
@@ -31,13 +31,13 @@ export class SaveMenu {
     const { onFile } = view.callbacks;
     const drawn = () => picture(view);
     /** @type {Form[]} */ const forms = [
-      { ending: ".svg", label: "picture of this step, to scale", type: "image/svg+xml", kernel: false, content: () => drawn().text },
-      { ending: ".png", label: "picture of this step, in pixels", type: "image/png", kernel: false, content: () => pixels(drawn()) },
+      { extension: ".svg", label: "picture of this step, to scale", type: "image/svg+xml", kernel: false, content: () => drawn().text },
+      { extension: ".png", label: "picture of this step, in pixels", type: "image/png", kernel: false, content: () => pixels(drawn()) },
     ];
-    const page = { ending: ".html", label: "page with all steps", type: "text/html" };
+    const page = { extension: ".html", label: "page with all steps", type: "text/html" };
     if (onFile) forms.push({ ...page, kernel: true, content: () => onFile(".html") });
     else if (isOwnPage()) forms.push({ ...page, kernel: false, content: pageSource });
-    const data = { ending: ".json", type: "application/json" };
+    const data = { extension: ".json", type: "application/json" };
     if (onFile) forms.push({ ...data, label: "data: explorer diff compares it", kernel: true, content: () => onFile(".json") });
     // A page has only the display form of a recording, which cannot be loaded again.
     else forms.push({ ...data, label: 'data: by Python, view.save("model.json")', kernel: false });
@@ -72,14 +72,14 @@ export class SaveMenu {
   }
 
   /** @param {Form} form */
-  async #save({ ending, type, content }) {
+  async #save({ extension, type, content }) {
     this.root.hidePopover();
     this.button.closest(".ex-menu")?.hidePopover();
     try {
       const file = await content();
-      download(`${fileName(this.view.trace.recording.title)}${ending}`, file instanceof Blob ? file : new Blob([file], { type }));
+      download(`${fileName(this.view.trace.recording.title)}${extension}`, file instanceof Blob ? file : new Blob([file], { type }));
     } catch (error) {
-      say(this.problem, `No ${ending.slice(1).toUpperCase()} was saved: ${error.message}`);
+      say(this.problem, `No ${extension.slice(1).toUpperCase()} was saved: ${error.message}`);
       this.problem.showPopover();
     }
   }

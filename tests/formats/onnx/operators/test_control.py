@@ -155,7 +155,7 @@ def test_a_loop_with_growing_values_is_unrolled(tmp_path: Path) -> None:
     nodes = [node("Loop", ["n", "", "x"], ["last"], "turns", body=body)]
     net = opened(model(nodes, {"x": (FLOAT, (2, 3))}, ["last"], {"n": np.int64(3)}), tmp_path)
     np.testing.assert_array_equal(net.run(X), np.concatenate([X] * 4))
-    assert {"turn 0", "turn 2"} <= {scope.name for scope in net.preview_plan().recording.scopes}
+    assert {"iteration 0", "iteration 2"} <= {scope.name for scope in net.preview_plan().recording.scopes}
 
 
 def growing(limit: float | None) -> GraphProto:

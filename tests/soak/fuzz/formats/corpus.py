@@ -13,12 +13,12 @@ LARGEST = 40_000
 """maximum bytes of a file to damage: larger files take long and contain nothing that smaller ones lack"""
 
 
-def hostile(*endings: str) -> list[Path]:
+def hostile(*extensions: str) -> list[Path]:
     """Return the hostile files with these extensions."""
-    return sorted(path for path in HOSTILE.iterdir() if path.name.endswith(endings))
+    return sorted(path for path in HOSTILE.iterdir() if path.name.endswith(extensions))
 
 
-def small_models(ending: str) -> list[Path]:
+def small_models(extension: str) -> list[Path]:
     """Return the small models among the assets."""
-    results = [*ASSETS.glob(f"*{ending}"), *(ASSETS / "models").rglob(f"*{ending}")]
+    results = [*ASSETS.glob(f"*{extension}"), *(ASSETS / "models").rglob(f"*{extension}")]
     return sorted(path for path in results if path.stat().st_size <= LARGEST)

@@ -21,7 +21,7 @@ from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.function import item
 from explorer.core.types.custom_dtypes import is_text
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, TupleType
-from explorer.formats.onnx.operators.base.operator_inputs import dtype_by
+from explorer.formats.onnx.operators.base.operator_inputs import dtype_of_code
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.definition.definition import Plain
 from explorer.net.operators.context import OperatorContext
@@ -231,7 +231,7 @@ def _tensor_type(operation: Delegated, inferred: TypeProto | None, schema: defs.
     if inferred.tensor_type.elem_type == TensorProto.STRING:
         longest = _longest_string(operation, schema)
         return TensorType(tuple(lengths), np.dtype((np.str_, longest))) if longest else None
-    dtype = dtype_by(inferred.tensor_type.elem_type, "the data type of a result", narrow=True)
+    dtype = dtype_of_code(inferred.tensor_type.elem_type, "the data type of a result", narrow=True)
     return TensorType(tuple(lengths), dtype)
 
 

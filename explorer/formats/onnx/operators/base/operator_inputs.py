@@ -29,7 +29,7 @@ _NARROW = {
 """dtype codes → dtypes that can be stored, cast and moved, but not computed with"""
 
 
-def dtype_by(code: int, name: str, *, narrow: bool = False) -> np.dtype[Any]:
+def dtype_of_code(code: int, name: str, *, narrow: bool = False) -> np.dtype[Any]:
     """Return the dtype with an ONNX code; raise OperandError if explorer does not compute with it.
 
     ``name`` is the attribute that the error names. ``narrow`` also allows dtypes that are only stored.

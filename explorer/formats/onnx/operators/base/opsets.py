@@ -19,7 +19,7 @@ def newest() -> int:
     return defs.onnx_opset_version()
 
 
-def remedy_of(type: str) -> Remedy | None:
+def opset_remedy(type: str) -> Remedy | None:
     """Return the remedy for an operator type that includes its opset; None if the type is unknown in every opset."""
     if type.endswith(" (no opset)"):
         return Remedy("an ONNX file must declare the opset of its operators", "model.opset_import.add(version=13)")

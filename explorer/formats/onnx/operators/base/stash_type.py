@@ -9,7 +9,7 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.types.custom_dtypes import accumulator_dtype
-from explorer.formats.onnx.operators.base.operator_inputs import BFLOAT16, dtype_by
+from explorer.formats.onnx.operators.base.operator_inputs import BFLOAT16, dtype_of_code
 from explorer.ops.base import cast
 
 FLOAT = 1
@@ -29,4 +29,4 @@ def stashed(statistic: Expr, stash_type: int) -> Expr:
 
 
 def _memory_dtype(stash_type: int) -> np.dtype[Any]:
-    return np.dtype(np.float32) if stash_type == BFLOAT16 else dtype_by(stash_type, "stash_type")
+    return np.dtype(np.float32) if stash_type == BFLOAT16 else dtype_of_code(stash_type, "stash_type")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from explorer.formats.onnx.operators.base.formal_names import input_names
-from explorer.formats.onnx.operators.base.opsets import remedy_of
+from explorer.formats.onnx.operators.base.opsets import opset_remedy
 from explorer.net.operators.reads import Ignored
 from explorer.net.operators.table import OperatorTable
 
@@ -30,7 +30,7 @@ _FAMILIES = {
     "quantized_decomposed.": (f"{_PACKAGE}.quantized.torch_decomposed",),
 }
 """domain → modules of its operators, imported on demand"""
-TABLE = OperatorTable("onnx", remedy=remedy_of, input_names=_input_names, families=_FAMILIES)
+TABLE = OperatorTable("onnx", remedy=opset_remedy, input_names=_input_names, families=_FAMILIES)
 
 
 def operator(*types: str, ignored: Ignored = ()) -> Callable[[_Function], _Function]:

@@ -15,7 +15,7 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Shape, normalize_axis
-from explorer.formats.onnx.operators.base.operator_inputs import dtype_by
+from explorer.formats.onnx.operators.base.operator_inputs import dtype_of_code
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.formats.onnx.operators.quantized.narrow_elements import limits, narrowed
 from explorer.formats.onnx.operators.windows.conv import convolution
@@ -44,7 +44,7 @@ def dequantize(
     output_dtype: int = 0,
 ) -> Expr:
     """Return (x − zero point) · scale."""
-    scale = _wide(cast(x_scale, dtype_by(output_dtype, "output_dtype")) if output_dtype else x_scale)
+    scale = _wide(cast(x_scale, dtype_of_code(output_dtype, "output_dtype")) if output_dtype else x_scale)
     numbers = cast(x, scale.dtype)
     if x_zero_point is not None:
         numbers = numbers - cast(_broadcast(x, x_zero_point, axis, block_size), scale.dtype)
@@ -67,7 +67,7 @@ def quantize(
     if y_zero_point is not None:
         dtype = y_zero_point.dtype
     else:
-        dtype = dtype_by(output_dtype, "output_dtype", narrow=True) if output_dtype else np.dtype(np.uint8)
+        dtype = dtype_of_code(output_dtype, "output_dtype", narrow=True) if output_dtype else np.dtype(np.uint8)
     if dtype.kind not in "iu" and dtype.name not in NARROW:
         raise OperandError(
             f"quantised to {dtype.name}",

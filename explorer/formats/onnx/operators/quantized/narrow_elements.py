@@ -15,7 +15,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.types.custom_dtypes import is_text
 from explorer.formats.onnx.operators.base.delegated import delegated
-from explorer.formats.onnx.operators.base.operator_inputs import BFLOAT16, FLOAT8_E8M0, TEXT, dtype_by
+from explorer.formats.onnx.operators.base.operator_inputs import BFLOAT16, FLOAT8_E8M0, TEXT, dtype_of_code
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.definition.operator_definition import NARROW
 from explorer.net.operators.context import OperatorContext
@@ -34,7 +34,7 @@ def cast_(op: OperatorContext, input: Expr, *, to: int, saturate: int = 1, round
         return cast(cast(cast(input, _FLOAT32), _BFLOAT16), _FLOAT32)
     if to in (FLOAT8_E8M0, TEXT) or is_text(input.dtype):
         return delegated(op)
-    return narrowed(input, dtype_by(to, "to", narrow=True), saturate)
+    return narrowed(input, dtype_of_code(to, "to", narrow=True), saturate)
 
 
 @operator("CastLike")

@@ -15,7 +15,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import tensor
 from explorer.core.types.tensor_type import normalize_axis
-from explorer.formats.onnx.operators.base.operator_inputs import BFLOAT16, dtype_by
+from explorer.formats.onnx.operators.base.operator_inputs import BFLOAT16, dtype_of_code
 from explorer.formats.onnx.operators.base.table import operator
 from explorer.net.operators.known_inputs import fold, is_known, value_of
 from explorer.net.operators.signature import Known, Names, Unused
@@ -160,7 +160,7 @@ def choose_symmetric(input: Expr, *, quant_min: int, quant_max: int, eps: float,
     _check_choice(input, quant_min, quant_max, dtype)
     largest = maximum(-minimum(min(input), 0), maximum(max(input), 0))
     scale = maximum(largest / input.dtype.type((quant_max - quant_min) / 2), np.float32(eps))
-    zero = 128 if dtype_by(dtype, "dtype") == np.uint8 else 0
+    zero = 128 if dtype_of_code(dtype, "dtype") == np.uint8 else 0
     return reshape(cast(scale, _FLOAT64), (1,)), reshape(tensor(np.int64(zero)), (1,))
 
 
@@ -229,7 +229,7 @@ def _of_rows(value: Expr, x: Expr) -> Expr:
 
 def _check_limits(low: int, high: int, code: int) -> np.dtype[Any]:
     """Return the dtype with the code ``code``; raise OperandError unless the limits are within its range."""
-    dtype = dtype_by(code, "dtype")
+    dtype = dtype_of_code(code, "dtype")
     if dtype.kind not in "iu":
         raise OperandError(f"dtype={dtype.name}", rule="dtype must be an integer dtype")
     info = np.iinfo(dtype)
@@ -247,7 +247,7 @@ def _within(numbers: Expr, low: int, high: int, dtype: int) -> Expr:
 
 
 def _int8_limits(dtype: int) -> tuple[int, int]:
-    elements = dtype_by(dtype, "dtype")
+    elements = dtype_of_code(dtype, "dtype")
     if elements != np.int8:
         raise OperandError(f"dtype={elements.name}", rule="dtype must be int8")
     return -128, 127
@@ -255,4 +255,4 @@ def _int8_limits(dtype: int) -> tuple[int, int]:
 
 def _result(dtype: int) -> np.dtype[Any]:
     """Return the real dtype with the code ``dtype``; bfloat16 is stored as float32."""
-    return _FLOAT32 if dtype in (-1, BFLOAT16) else dtype_by(dtype, "the dtype of the result")
+    return _FLOAT32 if dtype in (-1, BFLOAT16) else dtype_of_code(dtype, "the dtype of the result")

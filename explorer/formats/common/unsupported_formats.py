@@ -12,10 +12,10 @@ from typing import NamedTuple
 _TF2ONNX = "pip install tf2onnx; python -m tf2onnx.convert {option} {path} --output {out}.onnx"
 
 
-class ForeignFormat(NamedTuple):
+class UnsupportedFormat(NamedTuple):
     """An unsupported format. ``fix`` is a template with placeholders, which :meth:`fix_for` replaces."""
 
-    endings: tuple[str, ...]
+    extensions: tuple[str, ...]
     name: str
     fix: str
 
@@ -32,7 +32,7 @@ def tf2onnx(option: str, more: str = "") -> str:
     return _TF2ONNX.replace("{option}", option) + more
 
 
-TFLITE = ForeignFormat((".tflite", ".lite"), "TensorFlow Lite", tf2onnx("--tflite"))
+TFLITE = UnsupportedFormat((".tflite", ".lite"), "TensorFlow Lite", tf2onnx("--tflite"))
 """TensorFlow Lite, which must be converted only if an optional package is not installed"""
 
 _MODULE = "open the torch module that it belongs to: ex.open(module, example_inputs)"
@@ -47,78 +47,78 @@ SAVED_MODEL = "saved_model.pb"
 """file that identifies a folder as a TensorFlow SavedModel"""
 
 
-FOREIGN = (
-    ForeignFormat((".pt", ".pth", ".pyt"), "PyTorch (torch.save or TorchScript)", _STATE_DICT),
-    ForeignFormat(
+UNSUPPORTED_FORMATS = (
+    UnsupportedFormat((".pt", ".pth", ".pyt"), "PyTorch (torch.save or TorchScript)", _STATE_DICT),
+    UnsupportedFormat(
         (".torchscript", ".jit"),
         "TorchScript",
         "pip install pnnx; pnnx {path} inputshape=[1,3,224,224], and open the .pnnx.param that it writes; or "
         + _MODULE,
     ),
-    ForeignFormat((".ckpt",), "a training checkpoint (PyTorch Lightning, TensorFlow)", _MODULE),
-    ForeignFormat((".bin",), "weights without a graph (Hugging Face, OpenVINO, ncnn)", _STATE_DICT),
-    ForeignFormat((".mar",), "TorchServe's archive", "unpack it (unzip {path}), and " + _MODULE),
-    ForeignFormat((".nemo",), "NVIDIA NeMo", "ASRModel.restore_from({file!r}).export({stem!r} + '.onnx')"),
-    ForeignFormat((".ptl", ".pte"), "PyTorch for devices (Lite, ExecuTorch)", _MODULE),
-    ForeignFormat(
+    UnsupportedFormat((".ckpt",), "a training checkpoint (PyTorch Lightning, TensorFlow)", _MODULE),
+    UnsupportedFormat((".bin",), "weights without a graph (Hugging Face, OpenVINO, ncnn)", _STATE_DICT),
+    UnsupportedFormat((".mar",), "TorchServe's archive", "unpack it (unzip {path}), and " + _MODULE),
+    UnsupportedFormat((".nemo",), "NVIDIA NeMo", "ASRModel.restore_from({file!r}).export({stem!r} + '.onnx')"),
+    UnsupportedFormat((".ptl", ".pte"), "PyTorch for devices (Lite, ExecuTorch)", _MODULE),
+    UnsupportedFormat(
         (".h5", ".hdf5", ".keras"),
         "Keras",
         "keras.models.load_model({file!r}).export({stem!r} + '.onnx', format='onnx')",
     ),
-    ForeignFormat(
+    UnsupportedFormat(
         (".pb", ".pbtxt"),
         "TensorFlow (a SavedModel or a frozen graph)",
         tf2onnx("--saved-model").replace("{path}", "{folder}")
         + "; a frozen graph with --graphdef {path} --inputs … --outputs …",
     ),
-    ForeignFormat(
+    UnsupportedFormat(
         (".index", ".meta"), "a checkpoint of TensorFlow", tf2onnx("--checkpoint", " --inputs … --outputs …")
     ),
-    ForeignFormat(
+    UnsupportedFormat(
         (".mlmodel", ".mlpackage", ".mlmodelc"),
         "Core ML",
         _ORIGINAL + "; an older .mlmodel: onnxmltools.convert_coreml(coremltools.utils.load_spec({file!r}))",
     ),
-    ForeignFormat(
+    UnsupportedFormat(
         (".caffemodel", ".prototxt"),
         "Caffe",
         "pip install caffe2onnx; python -m caffe2onnx.convert --prototxt {out}.prototxt --caffemodel {out}.caffemodel "
         "--onnx {out}.onnx",
     ),
-    ForeignFormat(
+    UnsupportedFormat(
         (".pdmodel", ".pdiparams", ".pdparams"),
         "PaddlePaddle",
         "pip install paddle2onnx; paddle2onnx --model_dir {folder} --model_filename {out}.pdmodel "
         "--params_filename {out}.pdiparams --save_file {out}.onnx",
     ),
-    ForeignFormat((".engine", ".plan", ".trt"), "a TensorRT engine, compiled for one GPU", _ORIGINAL),
-    ForeignFormat((".ort",), "ONNX Runtime's own format", "open the original .onnx file"),
-    ForeignFormat((".xml",), "OpenVINO", _ORIGINAL),
-    ForeignFormat(
+    UnsupportedFormat((".engine", ".plan", ".trt"), "a TensorRT engine, compiled for one GPU", _ORIGINAL),
+    UnsupportedFormat((".ort",), "ONNX Runtime's own format", "open the original .onnx file"),
+    UnsupportedFormat((".xml",), "OpenVINO", _ORIGINAL),
+    UnsupportedFormat(
         (".joblib", ".pkl", ".pickle"),
         "a Python pickle, which would run code when opened (scikit-learn and others)",
         "pip install skl2onnx; skl2onnx.to_onnx(model, X[:1]).SerializeToString() into a .onnx file; "
         "arrays: numpy.savez('x.npz', **arrays)",
     ),
-    ForeignFormat(
+    UnsupportedFormat(
         (".msgpack",),
         "Flax",
         "numpy.savez({stem!r} + '.npz', **flax.traverse_util.flatten_dict("
         "flax.serialization.msgpack_restore(open({file!r}, 'rb').read()), sep='/'))",
     ),
-    ForeignFormat((".mnn",), "MNN", _ORIGINAL),
-    ForeignFormat((".ncnn",), "ncnn", "open x.pnnx.param, which pnnx writes next to x.ncnn.param"),
-    ForeignFormat((".tnnproto", ".tnnmodel"), "TNN", _ORIGINAL),
-    ForeignFormat((".rknn", ".dlc", ".hef", ".om", ".kmodel", ".nb"), "a format for one kind of device", _ORIGINAL),
-    ForeignFormat((".params",), "MXNet", "mxnet.onnx.export_model(symbol, {file!r}, in_shapes=[…])"),
-    ForeignFormat((".weights", ".cfg"), "Darknet", "convert it to torch, and " + _MODULE),
-    ForeignFormat(
+    UnsupportedFormat((".mnn",), "MNN", _ORIGINAL),
+    UnsupportedFormat((".ncnn",), "ncnn", "open x.pnnx.param, which pnnx writes next to x.ncnn.param"),
+    UnsupportedFormat((".tnnproto", ".tnnmodel"), "TNN", _ORIGINAL),
+    UnsupportedFormat((".rknn", ".dlc", ".hef", ".om", ".kmodel", ".nb"), "a format for one kind of device", _ORIGINAL),
+    UnsupportedFormat((".params",), "MXNet", "mxnet.onnx.export_model(symbol, {file!r}, in_shapes=[…])"),
+    UnsupportedFormat((".weights", ".cfg"), "Darknet", "convert it to torch, and " + _MODULE),
+    UnsupportedFormat(
         (".ggml", ".ggmf", ".ggjt"), "ggml, the predecessor of GGUF", "convert it with llama.cpp to a .gguf file"
     ),
-    ForeignFormat((".llamafile",), "llamafile", "unpack it (unzip {path}), and open the .gguf file in it"),
-    ForeignFormat((".npk", ".mpk"), "Burn", _ORIGINAL),
-    ForeignFormat((".mlir", ".stablehlo"), "MLIR (StableHLO, TOSA and others)", _ORIGINAL),
-    ForeignFormat(
+    UnsupportedFormat((".llamafile",), "llamafile", "unpack it (unzip {path}), and open the .gguf file in it"),
+    UnsupportedFormat((".npk", ".mpk"), "Burn", _ORIGINAL),
+    UnsupportedFormat((".mlir", ".stablehlo"), "MLIR (StableHLO, TOSA and others)", _ORIGINAL),
+    UnsupportedFormat(
         (".zip", ".gz", ".bz2", ".xz", ".zst", ".tar", ".tgz", ".7z"),
         "an archive",
         "unpack it, and open the file in it: x.onnx",
@@ -127,7 +127,7 @@ FOREIGN = (
 """the unsupported formats; the first row with a matching extension applies"""
 
 
-def foreign_format(path: Path) -> ForeignFormat | None:
+def foreign_format(path: Path) -> UnsupportedFormat | None:
     """Return the unsupported format of the file or folder ``path``, or None if its extension is not in the table."""
     name = path.name.lower()
-    return next((row for row in FOREIGN if name.endswith(row.endings)), None)
+    return next((row for row in UNSUPPORTED_FORMATS if name.endswith(row.extensions)), None)

@@ -8,21 +8,23 @@ from pathlib import Path
 import pytest
 
 import explorer as ex
-from explorer.formats.common.foreign_formats import FOREIGN, ForeignFormat
-from explorer.formats.registry import endings
+from explorer.formats.common.unsupported_formats import UNSUPPORTED_FORMATS, UnsupportedFormat
+from explorer.formats.registry import extensions
 
-ENDINGS = [(row, ending) for row in FOREIGN for ending in row.endings]
+EXTENSIONS = [(row, extension) for row in UNSUPPORTED_FORMATS for extension in row.extensions]
 
 
 @pytest.mark.spec("I-9")
-@pytest.mark.parametrize(("row", "ending"), ENDINGS, ids=[ending for _, ending in ENDINGS])
-def test_the_error_of_an_unsupported_format_contains_its_name(row: ForeignFormat, ending: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("row", "extension"), EXTENSIONS, ids=[extension for _, extension in EXTENSIONS])
+def test_the_error_of_an_unsupported_format_contains_its_name(
+    row: UnsupportedFormat, extension: str, tmp_path: Path
+) -> None:
     """For some 50 file extensions, the error names the format and how to convert it."""
-    path = tmp_path / f"a net{ending}"
+    path = tmp_path / f"a net{extension}"
     path.write_bytes(b"")
     with pytest.raises(ex.FileError) as raised:
         ex.open(path)
-    assert f"the extension {ending!r} denotes {row.name}" in raised.value.given
+    assert f"the extension {extension!r} denotes {row.name}" in raised.value.given
     assert "{" not in raised.value.fix
     assert any(word in raised.value.fix for word in (".onnx", "ex.open(", ".npz", ".safetensors", ".gguf", ".param"))
     for command in raised.value.fix.split("; "):
@@ -31,9 +33,9 @@ def test_the_error_of_an_unsupported_format_contains_its_name(row: ForeignFormat
 
 
 def test_no_format_is_both_supported_and_unsupported() -> None:
-    refused = [ending for _, ending in ENDINGS]
+    refused = [extension for _, extension in EXTENSIONS]
     assert len(refused) == len({*refused})
-    assert not {*refused} & {*endings()}
+    assert not {*refused} & {*extensions()}
 
 
 def test_folders_with_models_are_recognized(tmp_path: Path) -> None:

@@ -1,0 +1,58 @@
+"""Old public names, which still work for one release and emit a DeprecationWarning that states the current name."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_PACKAGE = str(Path(__file__).parents[1])
+
+
+def warn_renamed(old: str, new: str) -> None:
+    """Emit a DeprecationWarning for the nearest caller outside the package."""
+    frame = sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+        frame = frame.f_back
+    text = f"{old} is deprecated and will be removed in the next release; use {new}"
+    warnings.warn_explicit(
+        text, DeprecationWarning, frame.f_code.co_filename, frame.f_lineno, module=frame.f_globals.get("__name__")
+    )
+
+
+def renamed_options(**names: str) -> Callable[[_Function], _Function]:
+    """Decorate a function to accept old names of options; ``names`` maps each of them to the current name."""
+
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def call(*args: Any, **options: Any) -> Any:
+            for old in names.keys() & options.keys():
+                warn_renamed(f"{function.__name__}({old}=…)", f"{names[old]}=…")
+                if names[old] in options:
+                    raise TypeError(f"{function.__name__}() got both {old!r} and {names[old]!r}")
+                options[names[old]] = options.pop(old)
+            return function(*args, **options)
+
+        return cast("_Function", call)
+
+    return decorate
+
+
+def renamed_attributes(**names: str) -> Callable[[Any, str], Any]:
+    """Return a ``__getattr__`` for a class that finds attributes by old names; ``names`` maps them to current ones.
+
+    Old names are therefore not listed by ``dir`` and completed in editors.
+    """
+
+    def find(self: Any, name: str) -> Any:
+        owner = type(self).__name__
+        if name not in names:
+            raise AttributeError(f"{owner!r} object has no attribute {name!r}", name=name, obj=self)
+        warn_renamed(f"{owner}.{name}", f"{owner}.{names[name]}")
+        return getattr(self, names[name])
+
+    return find
