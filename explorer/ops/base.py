@@ -142,12 +142,12 @@ class Ufunc(Elementwise, abstract=True):
             index = dtypes.index(int)
             if getattr(dtypes[1 - index], "kind", "") not in ("i", "u"):
                 raise
-            number = self.beyond(values[index], self.ufunc.resolve_dtypes((*dtypes, None))[index])
+            number = self.convert_out_of_range_int(values[index], self.ufunc.resolve_dtypes((*dtypes, None))[index])
             if number is None:
                 raise error from None
             return as_operands(tuple([number if i == index else value for i, value in enumerate(values)]))
 
-    def beyond(self, number: int, computed: np.dtype[Any]) -> np.generic | None:
+    def convert_out_of_range_int(self, number: int, computed: np.dtype[Any]) -> np.generic | None:
         """Convert an int that exceeds the other operand's dtype to ``computed``, the dtype of the ufunc's loop.
 
         Return None if ``computed`` is an integer dtype or cannot represent the number either.

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_Class = TypeVar("_Class", bound=type)
 _PACKAGE = str(Path(__file__).parents[1])
 
 
@@ -28,12 +29,14 @@ def renamed_options(**names: str) -> Callable[[_Function], _Function]:
     """Decorate a function to accept old names of options; ``names`` maps each of them to the current name."""
 
     def decorate(function: _Function) -> _Function:
+        called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+
         @functools.wraps(function)
         def call(*args: Any, **options: Any) -> Any:
             for old in names.keys() & options.keys():
-                warn_renamed(f"{function.__name__}({old}=…)", f"{names[old]}=…")
+                warn_renamed(f"{called}({old}=…)", f"{names[old]}=…")
                 if names[old] in options:
-                    raise TypeError(f"{function.__name__}() got both {old!r} and {names[old]!r}")
+                    raise TypeError(f"{called}() got both {old!r} and {names[old]!r}")
                 options[names[old]] = options.pop(old)
             return function(*args, **options)
 
@@ -56,3 +59,15 @@ def renamed_attributes(**names: str) -> Callable[[Any, str], Any]:
         return getattr(self, names[name])
 
     return find
+
+
+def renamed_fields(**names: str) -> Callable[[_Class], _Class]:
+    """Decorate a dataclass to accept old names of fields in the constructor and when attributes are read."""
+
+    def decorate(declared: _Class) -> _Class:
+        init = renamed_options(**names)(vars(declared)["__init__"])
+        for name, member in (("__init__", init), ("__getattr__", renamed_attributes(**names))):
+            setattr(declared, name, member)
+        return declared
+
+    return decorate

@@ -273,7 +273,7 @@ class Whole(ex.Adjustable, ex.Elementwise):
     nondifferentiable = "it is constant between whole numbers"
     examples = (ex.Example(ex.real(3)),)
 
-    def under(self, policies: Any) -> ex.Operation:
+    def with_policies(self, policies: Any) -> ex.Operation:
         """Round down if the policy requests it."""
         down: ex.Operation = ex.operation("floor")()
         return down if policies.select(Rounding).mode == "down" else self
@@ -290,9 +290,14 @@ def test_a_user_defined_operation_reads_user_defined_policies() -> None:
     np.testing.assert_array_equal(ex.evaluate(Whole()(x, policies=[Rounding.mode("down")])), [0, 1])
     with ex.policies(Rounding.mode("down")):
         np.testing.assert_array_equal(ex.evaluate(Whole()(x)), [0, 1])
-    body = {"__doc__": "Lacks under.", "policies": (Rounding.mode,), "kernel": Whole.kernel, "name": "lacks_under"}
+    body = {
+        "__doc__": "Lacks with_policies.",
+        "policies": (Rounding.mode,),
+        "kernel": Whole.kernel,
+        "name": "lacks_under",
+    }
     body |= {"nondifferentiable": "x", "examples": Whole.examples}
-    with pytest.raises(ex.DeclarationError, match=r"lacks under\(\)"):
+    with pytest.raises(ex.DeclarationError, match=r"lacks with_policies\(\)"):
         type("Lacks", (ex.Adjustable, ex.Elementwise), body)
     with refused(ex.DeclarationError, "default"):
         type("Odd", (Whole,), {**body, "policies": (layers.RecurrentPolicy.step,), "name": "odd_policies"})
@@ -305,7 +310,7 @@ def test_a_user_defined_operation_reads_user_defined_policies() -> None:
         nondifferentiable = "it is none"
         examples = Whole.examples
 
-        def under(self, policies: Any) -> ex.Operation:
+        def with_policies(self, policies: Any) -> ex.Operation:
             """Return an operation with another result type."""
             operation: ex.Operation = ex.operation("equal")()
             return operation
@@ -387,7 +392,7 @@ class CentredAsTold(Adjustable):
     nondifferentiable = ""
     examples = (ex.Example(ex.real(4)),)
 
-    def under(self, policies: Any) -> ex.Operation:
+    def with_policies(self, policies: Any) -> ex.Operation:
         return Centred()
 
     def infer(self, x: ex.TensorType) -> ex.TensorType:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import explorer as ex
+from explorer import train
 from explorer.net import NetDefinition
 from explorer.record.renamed import renamed_attributes, renamed_options
 
@@ -52,3 +53,17 @@ def test_a_format_is_registered_by_the_old_options(tmp_path: Path) -> None:
         ex.register_format("old", endings=".old", read=read, weights_ending=".bin")  # type: ignore[call-arg]
     (tmp_path / "a.old").touch()
     assert ex.open(tmp_path / "a.old").name == "a"
+
+
+def test_a_field_is_set_and_read_by_its_old_name() -> None:
+    with pytest.warns(DeprecationWarning, match=re.escape("ConstantWarmup(share=…) is deprecated")):
+        rate = train.ConstantWarmup(train.Fixed(0.1), steps=3, share=0.5)  # type: ignore[call-arg]
+    assert rate == train.ConstantWarmup(train.Fixed(0.1), steps=3, factor=0.5)
+    with pytest.warns(DeprecationWarning, match="use ConstantWarmup.factor"):
+        assert rate.share == 0.5  # type: ignore[attr-defined]
+
+
+def test_the_body_of_a_loop_is_given_by_its_old_name() -> None:
+    with pytest.warns(DeprecationWarning, match="use body=…"):
+        result = ex.while_loop(lambda state: state < 5, turn=lambda state: state + 1, initial=ex.tensor(0))
+    assert ex.evaluate(result) == 5

@@ -156,7 +156,7 @@ def test_a_step_shows_clipping_as_a_box() -> None:
         (lambda: T.SGD(0.1, weight_decay=10**400), "weight_decay must be a finite number"),
         (lambda: T.Step(0.1, size=10**400), "size must be an integer"),
         (lambda: T.Exp(0.1, gamma=-0.5), "gamma must be 0 or more"),
-        (lambda: T.ConstantWarmup(T.Fixed(0.1), steps=3, share=-1.0), "share must be 0 or more"),
+        (lambda: T.ConstantWarmup(T.Fixed(0.1), steps=3, factor=-1.0), "factor must be 0 or more"),
         (lambda: T.SGD(lr=0.1), "among rate, weight_decay, decoupled, clip_norm, groups, all but the rate by name"),
         (lambda: T.Adam(0.1, 0.9), r"Adam\(0.1, 0.9\)"),
     ],
@@ -186,7 +186,7 @@ def test_the_rate_of_an_invalid_step_raises_an_error(step: Any) -> None:
         (T.Cosine(0.1, steps=8, end=0.02), lambda t: 0.02 + 0.04 * (1 + math.cos(math.pi * min(t, 8) / 8))),
         (T.LinearWarmup(T.Fixed(0.1), steps=4, start=0.2), lambda t: 0.1 * (0.2 + 0.8 * min(t, 4) / 4)),
         (
-            T.ConstantWarmup(T.Step(0.1, size=5), steps=4, share=0.3),
+            T.ConstantWarmup(T.Step(0.1, size=5), steps=4, factor=0.3),
             lambda t: (0.3 if t < 4 else 1) * 0.1 * 0.1 ** (t // 5),
         ),
     ],

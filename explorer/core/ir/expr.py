@@ -715,9 +715,9 @@ class Operation(metaclass=Interning):
     """whether ``infer`` and ``kernel`` accept user-defined element types; other operations receive the decoded
     numbers
     """
-    takes_text: ClassVar[bool] = False
+    accepts_strings: ClassVar[bool] = False
     """whether strings are accepted as elements, and moved or compared like numbers"""
-    text_operands: ClassVar[slice] = slice(None)
+    string_operands: ClassVar[slice] = slice(None)
     """operands that may be strings, if all of them are strings"""
     changes_device: ClassVar[bool] = False
     """whether the result is on another device than the operand"""
@@ -911,11 +911,11 @@ class Operation(metaclass=Interning):
         are_strings = [type(type_) is TensorType and is_text(type_.dtype) for type_ in types]
         if not any(are_strings):
             return
-        if not self.takes_text:
+        if not self.accepts_strings:
             raise self.refuse(
                 types, f"the operands of {self.name} must be numbers, because strings can only be moved and compared"
             )
-        compared = are_strings[self.text_operands]
+        compared = are_strings[self.string_operands]
         if not all(compared) or sum(compared) != sum(are_strings):
             raise self.refuse(
                 types, f"{self.name} must have only strings, or only numbers, as operands that it moves or compares"
@@ -1020,6 +1020,9 @@ _RENAMED = {
     "part_dtype": "partial_dtype",
     "finish": "finalize",
     "moves": "changes_device",
+    "takes_text": "accepts_strings",
+    "text_operands": "string_operands",
+    "under": "with_policies",
 }
 """previous name of an attribute or method → current name"""
 

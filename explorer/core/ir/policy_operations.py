@@ -1,8 +1,8 @@
 """Operations under policies, which come from an operation's call or from the surrounding scope.
 
 An operation with policies is recorded as a separate operation, ``Adjusted``, so that rewrite rules for the plain
-operation do not match it. Planning replaces ``Adjusted`` by the operation that ``under`` returns. If policies were a
-field of the plain operation instead, every rule would have to check that field.
+operation do not match it. Planning replaces ``Adjusted`` by the operation that ``with_policies`` returns. If policies
+were a field of the plain operation instead, every rule would have to check that field.
 """
 
 # ruff: noqa: D102 # the class Operation documents the facets of all operations
@@ -48,15 +48,15 @@ class Adjustable(Operation, abstract=True):
                     rule="an operation's policies must be minor classes with a default",
                     fix="policies = (AccumulationPolicy.dtype,), for instance",
                 )
-        if cls.policies and cls.under is Adjustable.under:
+        if cls.policies and cls.with_policies is Adjustable.with_policies:
             raise DeclarationError(
-                f"operation {cls.__name__} reads {', '.join(map(repr, cls.policies))} and lacks under()",
-                rule="an operation that reads policies must define under(), which returns the operation to use",
-                fix="def under(self, policies): return another operation, of the same operands and result",
+                f"operation {cls.__name__} reads {', '.join(map(repr, cls.policies))} and lacks with_policies()",
+                rule="an operation that reads policies must define with_policies(), which returns the operation to use",
+                fix="def with_policies(self, policies): return another operation, of the same operands and result",
             )
         _read.update(cls.policies)
 
-    def under(self, policies: Policies) -> Operation:
+    def with_policies(self, policies: Policies) -> Operation:
         """Return the operation that follows ``policies``, with the same operands and the same result type.
 
         ``policies.select(AccumulationPolicy).dtype`` reads a value.
@@ -99,7 +99,7 @@ class Adjusted(Operation, abstract=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        implementation = self.operation.under(Policies(self.policies, self.operation.label))
+        implementation = self.operation.with_policies(Policies(self.policies, self.operation.label))
         # Not an attribute, because attributes form the interning key, and the implementation follows from the other
         # two.
         object.__setattr__(self, "_implementation", implementation)
@@ -129,7 +129,7 @@ class Adjusted(Operation, abstract=True):
             raise DeclarationError(
                 f"{self!r}, which {self.implementation!r} computes",
                 rule=f"a policy must not change the type of a result: {plain} without it, {inferred} with it",
-                fix=f"let under() of {type(self.operation).__name__} return an operation of the same type",
+                fix=f"let with_policies() of {type(self.operation).__name__} return an operation of the same type",
             )
         return inferred
 

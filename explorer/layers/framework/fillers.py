@@ -38,7 +38,7 @@ class Filler:
             fix="def draw(self, generator, shape): return generator.normal(size=shape)",
         )
 
-    def under(self, policies: Policies) -> Filler:
+    def with_policies(self, policies: Policies) -> Filler:
         """Return the filler for a parameter with ``policies``; by default, the filler itself."""
         return self
 
@@ -125,7 +125,7 @@ class VarScale(Filler):
                 fix='VarScale(2, "normal", "in") for He, VarScale(1, "uniform", "avg") for Glorot',
             )
 
-    def under(self, policies: Policies) -> Filler:
+    def with_policies(self, policies: Policies) -> Filler:
         """Return the filler with the distribution set by ``policies``, if any."""
         chosen = policies.select(VarScalePolicy).distribution
         return self if chosen is None else replace(self, distribution=chosen)

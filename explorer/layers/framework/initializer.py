@@ -139,7 +139,7 @@ class Initializer:
             )
         # Use one generator per parameter, so that adding a layer does not change the initial values of others.
         generator = np.random.default_rng([self.seed, *name.encode()])
-        drawn = filler.under(policies).fill(type_.shape, generator)
+        drawn = filler.with_policies(policies).fill(type_.shape, generator)
         return parameter_class(name, tensor_for(name, drawn, type_, "drawn for"))
 
     def _filler_of(self, name: str | None, own: str) -> Filler | None:

@@ -24,6 +24,7 @@ from explorer.ops.control.bodies import (
     check_same_types,
     recorded_body,
 )
+from explorer.record.renamed import renamed_options
 
 __all__ = ["while_loop"]
 
@@ -52,12 +53,13 @@ class WhileLoop(Call):
 
 
 @public
+@renamed_options(turn="body")
 def while_loop(
-    condition: Callable[..., Any], turn: Callable[..., Any], initial: Any, *, name: str = "while_loop"
+    condition: Callable[..., Any], body: Callable[..., Any], initial: Any, *, name: str = "while_loop"
 ) -> Any:
-    """Record a loop that computes ``state = turn(state)`` while ``condition(state)`` is true.
+    """Record a loop that computes ``state = body(state)`` while ``condition(state)`` is true.
 
-    Returns the last state. The state is a tensor or nested containers of tensors, whose shapes and dtypes ``turn`` must
+    Returns the last state. The state is a tensor or nested containers of tensors, whose shapes and dtypes ``body`` must
     preserve. ``condition`` returns a scalar of dtype bool. Both functions may capture tensors, which become operands.
     The loop has no gradient. If the number of iterations is known, use ``ex.scan``, which has a gradient.
 
@@ -69,22 +71,22 @@ def while_loop(
     array(111)
     """
     check_callable(condition, "condition", ["state"])
-    check_callable(turn, "turn", ["state"])
+    check_callable(body, "body", ["state"])
     initial = as_operand_tree(initial, "the state")
     with single_source_line():
         state, structure = flatten(initial)
         first = _checked_condition(condition(initial), name)
 
-        def one_turn(again: Expr, before: Any) -> Any:
-            values, after = flatten(as_operand_tree(turn(before), "the state after a turn"))
-            names = "the state before a turn", "the state after it"
+        def iteration(again: Expr, before: Any) -> Any:
+            values, after = flatten(as_operand_tree(body(before), "the state after an iteration"))
+            names = "the state before an iteration", "the state after it"
             check_same_containers(structure, after, names, name)
             check_same_types(state, values, names, name)
             return [_checked_condition(condition(unflatten(after, values)), name), *values]
 
-        titles = ["again", *argument_names(turn, (initial,), {})]
-        body, captured = recorded_body(one_turn, name, first, initial, titles=titles)
-        result = record(WhileLoop(body), (first, *state, *captured))
+        titles = ["again", *argument_names(body, (initial,), {})]
+        recorded, captured = recorded_body(iteration, name, first, initial, titles=titles)
+        result = record(WhileLoop(recorded), (first, *state, *captured))
         return unflatten(structure, outputs_of(result, len(state)))
 
 

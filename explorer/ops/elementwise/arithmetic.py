@@ -154,7 +154,7 @@ class Comparison(Ufunc, abstract=True):
     examples = (*PAIRS, Example(integers(3), integers(3)))
     reuses_operand = False
 
-    def beyond(self, number: int, computed: np.dtype[Any]) -> np.generic:
+    def convert_out_of_range_int(self, number: int, computed: np.dtype[Any]) -> np.generic:
         # NumPy compares an int exactly even if it exceeds the other dtype. Converting the int to a dtype that can
         # represent it, or else to ±∞, gives the same result.
         smallest_dtype = np.min_scalar_type(number)
@@ -164,13 +164,13 @@ class Comparison(Ufunc, abstract=True):
 class Equal(Comparison):
     """a = b."""
 
-    ufunc, commutative, takes_text = np.equal, True, True
+    ufunc, commutative, accepts_strings = np.equal, True, True
 
 
 class NotEqual(Comparison):
     """a ≠ b."""
 
-    ufunc, commutative, takes_text = np.not_equal, True, True
+    ufunc, commutative, accepts_strings = np.not_equal, True, True
 
 
 class Less(Comparison):
@@ -235,7 +235,7 @@ _BITS = {np.dtype(name).char: np.dtype(f"i{np.dtype(name).itemsize}") for name i
 class Select(Elementwise):
     """Elements of a where the condition is true, and of b elsewhere."""
 
-    takes_text, text_operands = True, slice(1, None)
+    accepts_strings, string_operands = True, slice(1, None)
     name = "where"
     reuses_operand = True
     examples = (Example(integers(2, 3, high=2, dtype="bool"), real(2, 3), real(3)),)

@@ -149,7 +149,7 @@ class Matmul(Adjustable):
         right = reshape(b, (size, *[1] * (rank - len(right_shape)), *right_shape) if batched[1] else right_shape)
         return reshape(left @ right, (size, *single))
 
-    def under(self, policies: Policies) -> Operation:
+    def with_policies(self, policies: Policies) -> Operation:
         """Return the product with the accumulation dtype set by ``policies``, if any."""
         return accumulating(self, policies)
 

@@ -27,7 +27,7 @@ __all__ = ["concatenate", "stack"]
 class Stack(Movement):
     """Stack of tensors of equal shape along a new first axis."""
 
-    takes_text = True
+    accepts_strings = True
     examples = (Example(real(2, 3), real(2, 3)), Example(real(), real(), real()))
 
     def infer(self, *types: TensorType) -> TensorType:
@@ -66,7 +66,7 @@ class GatherStack(Movement):
     """
 
     runs: tuple[tuple[int, int, int], ...]
-    takes_text = True
+    accepts_strings = True
     examples = (
         Example(real(3, 2), real(2), real(2, 2), runs=((0, 1, 3), (1, 0, 0), (2, 1, 2), (0, 0, 1))),
         Example(real(4), real(), runs=((1, 0, 0), (0, 2, 4))),
@@ -146,7 +146,7 @@ class Concatenate(Movement):
     """Concatenation of tensors along an axis."""
 
     axis: int
-    takes_text = True
+    accepts_strings = True
     examples = (Example(real(2, 3), real(4, 3), axis=0), Example(real(2, 3), real(2, 1), axis=1))
 
     def infer(self, *types: TensorType) -> TensorType:

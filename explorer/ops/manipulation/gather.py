@@ -85,7 +85,7 @@ class Take(Operation):
     """
 
     axis: int
-    takes_text, text_operands = True, slice(1)
+    accepts_strings, string_operands = True, slice(1)
     examples = (
         Example(real(5, 3), integers(2, 4, high=5), axis=0),
         Example(real(5, 2, 2), integers(3, low=-5, high=5), axis=0),
@@ -174,7 +174,7 @@ class TakeAlong(Movement):
     Each index selects the element at this index along the axis and at its own position along the other axes.
     """
 
-    takes_text, text_operands = True, slice(1)
+    accepts_strings, string_operands = True, slice(1)
     name = "take_along"
     axis: int
     linear = False

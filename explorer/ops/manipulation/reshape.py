@@ -61,7 +61,7 @@ class Reshape(Movement):
     """The same elements, in row-major order, with another shape."""
 
     shape: Shape
-    takes_text = True
+    accepts_strings = True
     view = True
     examples = (Example(real(2, 3, 4), shape=(6, 4)), Example(real(), shape=(1, 1)))
 
@@ -96,7 +96,7 @@ class Transpose(Movement):
     """Permutation of axes: axis i of the result is axis axes[i] of x."""
 
     axes: tuple[int, ...]
-    takes_text = True
+    accepts_strings = True
     view = True
     examples = (Example(real(2, 3, 4), axes=(2, 0, 1)), Example(real(2, 3), axes=(1, 0)))
 
@@ -119,7 +119,7 @@ class BroadcastTo(Movement):
     """Elements repeated along new axes and axes of size 1."""
 
     shape: Shape
-    takes_text = True
+    accepts_strings = True
     view = True
     examples = (Example(real(3, 1), shape=(2, 3, 4)), Example(real(), shape=(2,)))
 

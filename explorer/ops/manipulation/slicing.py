@@ -30,7 +30,7 @@ class Slice(Movement):
     """Part of x, given by one span for each axis: an int removes the axis, (start, stop, step) keeps part of it."""
 
     spans: tuple[Any, ...]
-    takes_text = True
+    accepts_strings = True
     view = True
     examples = (Example(real(4, 5), spans=((1, 3, 1), 2)), Example(real(4, 5), spans=((0, 4, 2), (4, -1, -2))))
 
@@ -85,7 +85,7 @@ class Index0(Movement):
     """Part at one index of the first axis."""
 
     index: int
-    takes_text = True
+    accepts_strings = True
     view = True
     examples = (Example(real(3, 2), index=1),)
 

@@ -157,7 +157,7 @@ class Conv2d(Adjustable, Convolution):
         assert isinstance(result, TensorType)
         return 2 * result.size * math.prod(types[1].shape[1:])
 
-    def under(self, policies: Policies) -> Operation:
+    def with_policies(self, policies: Policies) -> Operation:
         """Return the convolution with the algorithm set by ``policies``."""
         return DirectConv2d(*self.options) if policies.select(ConvolutionPolicy).algorithm == "direct" else self
 

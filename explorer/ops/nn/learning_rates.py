@@ -21,6 +21,7 @@ from explorer.ops.elementwise.arithmetic import less, minimum, power, where
 from explorer.ops.elementwise.rounding_and_bits import floor
 from explorer.ops.elementwise.unary import cos
 from explorer.ops.nn.hyperparameters import FIELDS, NOT_NEGATIVE, Range, check_numbers
+from explorer.record.renamed import renamed_fields
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,8 @@ class Cosine(LearningRate):
     end: float = 0.0
 
     def record(self, iteration: Expr) -> Expr:
-        share = minimum(iteration / self.steps, 1.0)
-        return (cos(share * math.pi) + 1.0) * ((self.base - self.end) / 2) + self.end
+        progress = minimum(iteration / self.steps, 1.0)
+        return (cos(progress * math.pi) + 1.0) * ((self.base - self.end) / 2) + self.end
 
 
 @named_methods
@@ -151,19 +152,20 @@ class LinearWarmup(LearningRate):
     start: float = 0.0
 
     def record(self, iteration: Expr) -> Expr:
-        share = minimum(iteration / self.steps, 1.0)
-        return self.then.record(iteration) * (share * (1.0 - self.start) + self.start)
+        progress = minimum(iteration / self.steps, 1.0)
+        return self.then.record(iteration) * (progress * (1.0 - self.start) + self.start)
 
 
 @named_methods
+@renamed_fields(share="factor")
 @dataclass(frozen=True)
 class ConstantWarmup(LearningRate):
-    """The rate of ``then``, multiplied by ``share`` during the first ``steps`` steps (Caffe2: constantWarmup)."""
+    """The rate of ``then``, multiplied by ``factor`` during the first ``steps`` steps (Caffe2: constantWarmup)."""
 
-    ranges: ClassVar[Mapping[str, Range]] = {"share": NOT_NEGATIVE}
+    ranges: ClassVar[Mapping[str, Range]] = {"factor": NOT_NEGATIVE}
     then: LearningRate
     steps: int
-    share: float = 0.1
+    factor: float = 0.1
 
     def record(self, iteration: Expr) -> Expr:
-        return self.then.record(iteration) * where(less(iteration, float(self.steps)), self.share, 1.0)
+        return self.then.record(iteration) * where(less(iteration, float(self.steps)), self.factor, 1.0)

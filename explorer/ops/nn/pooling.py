@@ -37,7 +37,7 @@ class MaxPool2d(PoolingForward):
             raise self.refuse((x,), "pixels must be real numbers")
         return x.with_shape(self.result_shape(x))
 
-    def make(self, out: Array, x: Array, index: Index) -> None:
+    def compute_tile(self, out: Array, x: Array, index: Index) -> None:
         least = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
         self.gather_by_axis(np.maximum, least, out, x, index)
 
@@ -76,14 +76,14 @@ class MaxPool2dGradient(PoolingBackward):
             raise self.refuse((g, y, x), f"the gradient and the result must have the pooling's shape {shape}")
         return TensorType(x.shape, g.dtype)
 
-    def make(self, out: Array, index: Index, g: Array, y: Array, x: Array) -> None:
+    def compute_tile(self, out: Array, index: Index, g: Array, y: Array, x: Array) -> None:
         n, _, band, _ = index
-        rows, columns = self.reaching(band, y.shape[2]), y.shape[3]
+        rows, columns = self.overlapping_rows(band, y.shape[2]), y.shape[3]
         part, images, upstream, largest = out[index], x[n], g[n, :, rows], y[n, :, rows]
         within = self.within(band)
         zero = out.dtype.type(0)
         part.fill(0)
-        for row, column, windows, chosen in self.first_largest(images, largest, rows):
+        for row, column, windows, chosen in self.first_maximum_masks(images, largest, rows):
             inside, into = within.overlap(row, column, (part.shape[2], part.shape[3]), rows, columns)
             # ``chosen`` covers whole image rows, so select the windows ``inside`` the band
             first = inside[1].start - windows[1].start
@@ -91,7 +91,7 @@ class MaxPool2dGradient(PoolingBackward):
             part[into] += np.where(selected, upstream[inside], zero)
 
     def workspace(self, g: TensorType, y: TensorType, x: TensorType) -> int:
-        windows, itemsize = self.reached(x.shape, y.shape, g.dtype.itemsize), g.dtype.itemsize
+        windows, itemsize = self.max_overlapping_windows(x.shape, y.shape, g.dtype.itemsize), g.dtype.itemsize
         buffered = min(windows, np.getbufsize())  # memory for NumPy's buffers in where and add
         return windows * (3 + itemsize) + buffered * (1 + 2 * itemsize)
 
@@ -134,7 +134,7 @@ class LargestPixels(WindowOperation):
 
     def kernel(self, out: Array, v: Array, y: Array, x: Array) -> Array:
         out.fill(0)
-        for row, column, windows, chosen in self.first_largest(x, y, slice(0, y.shape[2])):
+        for row, column, windows, chosen in self.first_maximum_masks(x, y, slice(0, y.shape[2])):
             _, pixels = self.window.overlap(row, column, (x.shape[2], x.shape[3]), slice(0, y.shape[2]), y.shape[3])
             np.copyto(out[windows], v[pixels], where=chosen)
         return out
@@ -202,7 +202,7 @@ class AvgPool2d(PoolingForward, MeanPooling):
     def infer(self, x: TensorType) -> TensorType:
         return TensorType(self.result_shape(x), float_dtype(x.dtype))
 
-    def make(self, out: Array, x: Array, index: Index) -> None:
+    def compute_tile(self, out: Array, x: Array, index: Index) -> None:
         part = out[index]
         part.fill(0)
         self.gather(np.add, out, x, index)
@@ -233,9 +233,9 @@ class AvgPool2dGradient(PoolingBackward, MeanPooling):
             raise self.refuse((g,), f"the gradient must have the shape of the pooling of {self.shape}")
         return TensorType(self.shape, float_dtype(g.dtype))
 
-    def make(self, out: Array, index: Index, g: Array) -> None:
+    def compute_tile(self, out: Array, index: Index, g: Array) -> None:
         n, _, band, _ = index
-        rows = self.reaching(band, g.shape[2])
+        rows = self.overlapping_rows(band, g.shape[2])
         part = out[index]
         part.fill(0)
         within = self.within(band)
@@ -246,7 +246,7 @@ class AvgPool2dGradient(PoolingBackward, MeanPooling):
 
     def workspace(self, g: TensorType) -> int:
         type_ = self.infer(g)
-        return self.reached(type_.shape, g.shape, type_.dtype.itemsize) * type_.dtype.itemsize
+        return self.max_overlapping_windows(type_.shape, g.shape, type_.dtype.itemsize) * type_.dtype.itemsize
 
     def gradient(self, upstream: Expr, y: Expr, g: Expr) -> tuple[Expr]:
         return (AvgPool2d(*self.options)(upstream),)

@@ -20,11 +20,11 @@ from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.elementwise.unary import square
 from explorer.ops.nn.normalization import batch_norm
 from explorer.ops.random import random_uniform_at
-from explorer.ops.reduction.statistics import centre
+from explorer.ops.reduction.statistics import deviation_mean
 from explorer.record.reasons import counted_text
 
 
-def kept_elements(step: Expr, shape: Shape, ratio: float, seed: int, name: str) -> Expr:
+def dropout_mask(step: Expr, shape: Shape, ratio: float, seed: int, name: str) -> Expr:
     """Record a dropout mask of ``shape`` whose elements are True with probability 1 − ratio.
 
     The mask depends only on ``seed``, ``name`` and ``step``, an integer scalar.
@@ -33,7 +33,7 @@ def kept_elements(step: Expr, shape: Shape, ratio: float, seed: int, name: str) 
     return random_uniform_at(step, shape, seed=seed, stream=stream) >= ratio
 
 
-def dropped(x: Expr, mask: Expr, ratio: float) -> Expr:
+def apply_dropout(x: Expr, mask: Expr, ratio: float) -> Expr:
     """Record x / (1 − ratio) where ``mask`` is True, and 0 elsewhere, which preserves the expected value of ``x``."""
     return where(mask, x / (1 - ratio), 0)
 
@@ -66,7 +66,7 @@ def batch_norm_by_batch(
             fix="use a larger batch; drop_last=True omits a last batch of one sample",
         )
     wide = cast(x, accumulator_dtype(x.dtype))
-    batch_mean = centre(wide, axes)
+    batch_mean = deviation_mean(wide, axes)
     batch_variance = square(wide - reshape(batch_mean, (x.shape[1], *[1] * (x.ndim - 2)))).mean(axes)
     value = batch_norm(wide, batch_mean, batch_variance, scale, shift, epsilon)
     value = cast(value, np.result_type(x.dtype, scale.dtype, shift.dtype))

@@ -117,7 +117,7 @@ class Adam(UpdateRule):
 
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
         moments = self.moments(gradient, state)
-        return self.moved(parameter, length, moments["mean"], moments["squares"]), moments
+        return self.updated(parameter, length, moments["mean"], moments["squares"]), moments
 
     def moments(self, gradient: Expr, state: State) -> dict[str, Expr]:
         """Record the new m and v; return them by name."""
@@ -125,7 +125,7 @@ class Adam(UpdateRule):
         squares = state["squares"] * self.beta2 + gradient * gradient * (1 - self.beta2)
         return {"mean": mean, "squares": squares}
 
-    def moved(self, parameter: Expr, length: Expr, mean: Expr, squares: Expr) -> Expr:
+    def updated(self, parameter: Expr, length: Expr, mean: Expr, squares: Expr) -> Expr:
         """Record the new value of ``parameter`` from ``mean`` (m) and ``squares`` (v, or its maximum)."""
         return parameter - length * mean / (sqrt(squares) + self.epsilon)
 
@@ -139,7 +139,7 @@ class AMSGrad(Adam):
     def record(self, parameter: Expr, gradient: Expr, length: Expr, state: State) -> tuple[Expr, dict[str, Expr]]:
         moments = self.moments(gradient, state)
         largest = maximum(state["largest"], moments["squares"])
-        return self.moved(parameter, length, moments["mean"], largest), {**moments, "largest": largest}
+        return self.updated(parameter, length, moments["mean"], largest), {**moments, "largest": largest}
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ class Sum(Adjustable, Reduction):
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return sum_dtype(dtype)
 
-    def under(self, policies: Policies) -> Operation:
+    def with_policies(self, policies: Policies) -> Operation:
         """Return the operation set by ``policies``, which may be a product or have a wider accumulation dtype."""
         product = policies.select(AccumulationPolicy).by == "product"
         return accumulating(Prod(self.axes, self.keepdims) if product else self, policies)
@@ -224,7 +224,7 @@ class Mean(Adjustable, Reduction):
     def finalize(self, out: Array, joined: Array, count: int) -> Array:
         return np.divide(joined, count, out=out, casting="unsafe")
 
-    def under(self, policies: Policies) -> Operation:
+    def with_policies(self, policies: Policies) -> Operation:
         """Return the mean with the accumulation dtype set by ``policies``, if any."""
         return accumulating(self, policies)
 
@@ -246,7 +246,7 @@ class Prod(Adjustable, Reduction):
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return sum_dtype(dtype)
 
-    def under(self, policies: Policies) -> Operation:
+    def with_policies(self, policies: Policies) -> Operation:
         """Return the product with the accumulation dtype set by ``policies``, if any."""
         return accumulating(self, policies)
 

@@ -37,7 +37,7 @@ def var(
     (x,) = as_operands((x,))
     axes, ddof = normalize_axes(axis, x.ndim, "var"), whole(ddof, "var: ddof")
     # Use two passes, because Σx² − (Σx)² / n would lose precision if the mean is much larger than the deviation.
-    squares = _squares(x - centre(x, axes, keepdims=True))
+    squares = _squares(x - deviation_mean(x, axes, keepdims=True))
     if not ddof:
         return mean(squares, axes, keepdims)
     count = math.prod([x.shape[single_axis] for single_axis in axes])
@@ -61,7 +61,7 @@ def std(
     return _root(var(x, axis, ddof, keepdims))
 
 
-def centre(x: Expr, axes: tuple[int, ...], keepdims: bool = False) -> Expr:
+def deviation_mean(x: Expr, axes: tuple[int, ...], keepdims: bool = False) -> Expr:
     """Record the mean from which deviations are computed.
 
     If the last axis is reduced, NumPy uses pairwise summation. Otherwise it adds rows one by one, so float32 is

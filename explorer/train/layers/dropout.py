@@ -11,7 +11,7 @@ from explorer.layers.framework.class_checks import check_integers
 from explorer.layers.framework.layer import Layer
 from explorer.ops.manipulation.slicing import part_of
 from explorer.ops.nn.hyperparameters import plain
-from explorer.ops.nn.training_modes import dropped, kept_elements
+from explorer.ops.nn.training_modes import apply_dropout, dropout_mask
 from explorer.train.layers.training_layers import Trained, Training
 
 
@@ -52,15 +52,15 @@ class Dropout(Layer):
             return Trained(value, {})
         part, axis = training.part, training.axis % value.ndim
         if part is None:
-            mask = kept_elements(training.step, value.shape, self.ratio, self.seed, self.name)
+            mask = dropout_mask(training.step, value.shape, self.ratio, self.seed, self.name)
         else:
             # The mask is drawn for the whole batch, and each worker uses the part for its samples.
             rows = value.shape[axis] // (part.last - part.first)
             shape = (*value.shape[:axis], rows * part.whole, *value.shape[axis + 1 :])
-            full_mask = kept_elements(training.step, shape, self.ratio, self.seed, self.name)
+            full_mask = dropout_mask(training.step, shape, self.ratio, self.seed, self.name)
             slice_of_part = slice(rows * part.first, rows * part.last)
             mask = part_of(full_mask, (*[slice(None)] * axis, slice_of_part))
-        return Trained(dropped(value, mask, self.ratio), {})
+        return Trained(apply_dropout(value, mask, self.ratio), {})
 
     def settings(self) -> dict[str, Any]:
         """Return ratio and seed as a dict."""

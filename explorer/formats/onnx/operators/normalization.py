@@ -25,7 +25,7 @@ from explorer.ops.nn.normalization import (
     rms_norm,
 )
 from explorer.ops.reduction.reduce import mean
-from explorer.ops.reduction.statistics import centre, var, vector_norm
+from explorer.ops.reduction.statistics import deviation_mean, var, vector_norm
 
 
 @operator("BatchNormalization")
@@ -50,7 +50,7 @@ def batch_normalization(
             raise OperandError(f"{outputs} outputs", rule="BatchNormalization: statistics require training_mode=1")
         return batch_norm(X, input_mean, input_var, scale, B, epsilon)
     wide, axes = cast(X, accumulator_dtype(X.dtype)), (0, *range(2, X.ndim))
-    statistics = centre(wide, axes), var(wide, axes)
+    statistics = deviation_mean(wide, axes), var(wide, axes)
     y = cast(batch_norm(wide, *statistics, scale, B, epsilon), X.dtype)
     running = [
         cast(stored * momentum + batch * (1 - momentum), stored.dtype)

@@ -62,7 +62,7 @@ class UniqueIndices(Operation):
     axis: int
     count: int
     is_sorted: bool = True
-    takes_text, text_operands = True, slice(1)
+    accepts_strings, string_operands = True, slice(1)
     portable = False
     nondifferentiable = "indices and counts are integers"
     unbatchable = "each batch element may have a different number of distinct parts"

@@ -19,7 +19,7 @@ from explorer.ops.nn.normalization import (
     normalize,
     rms_norm,
 )
-from explorer.ops.reduction.statistics import centre, var
+from explorer.ops.reduction.statistics import deviation_mean, var
 
 Statistics = Annotated[Unused, Names("num_features", "num_channels", "momentum", "cudnn_enabled", "cudnn_enable")]
 """sizes that the weights determine, and arguments that affect only training or torch's choice of kernels"""
@@ -78,7 +78,7 @@ def batch_norm_(
     axes = (0, *range(2, input.ndim))
     is_stored = running_mean is not None and running_var is not None
     wide = input if is_stored else cast(input, accumulator_dtype(input.dtype))
-    average = centre(wide, axes) if running_mean is None else running_mean
+    average = deviation_mean(wide, axes) if running_mean is None else running_mean
     variance = var(wide, axes) if running_var is None else running_var
     return cast(batch_norm(wide, average, variance, weight, bias, eps), input.dtype)
 

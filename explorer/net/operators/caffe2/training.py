@@ -9,7 +9,7 @@ from explorer.core.ir.expr import Expr
 from explorer.net.operators.caffe2.table import net_operator
 from explorer.ops.base import reshape
 from explorer.ops.nn.normalization import batch_norm
-from explorer.ops.nn.training_modes import batch_norm_by_batch, dropped, kept_elements
+from explorer.ops.nn.training_modes import apply_dropout, batch_norm_by_batch, dropout_mask
 from explorer.record.reasons import counted_text
 
 
@@ -45,8 +45,8 @@ def Dropout(
             rule="Dropout: in training it must read the step index, and write its result and the mask",
             fix='net.Dropout(["x", "iter"], ["y", "y_mask"], is_test=False)',
         )
-    mask = kept_elements(reshape(step, ()), x.shape, ratio, seed, blob)
-    return dropped(x, mask, ratio), mask
+    mask = dropout_mask(reshape(step, ()), x.shape, ratio, seed, blob)
+    return apply_dropout(x, mask, ratio), mask
 
 
 @net_operator(in_place=((0, 0), (3, 1), (4, 2)), by_output=(3, 4), no_gradient=(3, 4), inputs=(5,), outputs=(1, 5))

@@ -49,7 +49,7 @@ class WindowOperation(Operation, abstract=True):
         """Row and column of each tap, row by row."""
         return list(itertools.product(range(self.size[0]), range(self.size[1])))
 
-    def first_largest(self, images: Array, largest: Array, rows: slice) -> Iterator[tuple[int, int, Any, Array]]:
+    def first_maximum_masks(self, images: Array, largest: Array, rows: slice) -> Iterator[tuple[int, int, Any, Array]]:
         """Yield (row, column, windows, mask) for each tap.
 
         The mask is True for windows whose first maximum is at this tap; ``largest`` contains the windows' maxima.
@@ -104,7 +104,7 @@ class PoolingForward(Pooling, abstract=True):
 
     follows_format = True
 
-    def make(self, out: Array, x: Array, index: Index) -> None:
+    def compute_tile(self, out: Array, x: Array, index: Index) -> None:
         """Compute the tile of ``out`` at ``index``."""
         raise NotImplementedError
 
@@ -113,7 +113,7 @@ class PoolingForward(Pooling, abstract=True):
         return out
 
     def tiles(self, out: Array, prepared: None, x: Array) -> list[Tile]:
-        return [Tile(index, partial(self.make, out, x, index)) for index in _bands(out.shape, out.itemsize)]
+        return [Tile(index, partial(self.compute_tile, out, x, index)) for index in _bands(out.shape, out.itemsize)]
 
     def gather(self, combine: np.ufunc, out: Array, x: Array, index: Index) -> None:
         """Combine each window's pixels, without padding, with ``combine``; write the results into ``out``."""
@@ -186,7 +186,7 @@ class PoolingBackward(WindowOperation, abstract=True):
 
     follows_format = True
 
-    def make(self, out: Array, index: Index, *operands: Any, **_: Any) -> None:
+    def compute_tile(self, out: Array, index: Index, *operands: Any, **_: Any) -> None:
         """Compute the tile of ``out`` at ``index``."""
         raise NotImplementedError
 
@@ -195,9 +195,11 @@ class PoolingBackward(WindowOperation, abstract=True):
         return out
 
     def tiles(self, out: Array, prepared: None, *operands: Any, **_: Any) -> list[Tile]:
-        return [Tile(index, partial(self.make, out, index, *operands)) for index in _bands(out.shape, out.itemsize)]
+        return [
+            Tile(index, partial(self.compute_tile, out, index, *operands)) for index in _bands(out.shape, out.itemsize)
+        ]
 
-    def reaching(self, band: slice, rows: int) -> slice:
+    def overlapping_rows(self, band: slice, rows: int) -> slice:
         """Return the rows of windows, out of ``rows`` rows, that overlap the image rows ``band``."""
         # window r covers the rows from r · step − top through r · step − top + dilation · (size − 1). Solve for r at
         # both ends of the band; ⌈a / b⌉ is written −(−a // b).
@@ -214,14 +216,14 @@ class PoolingBackward(WindowOperation, abstract=True):
         # the first row of the band becomes row 0, as if band.start rows were padding
         return self.window._replace(padding=((top + band.start, bottom), sides))
 
-    def reached(self, shape: Shape, windows: Shape, itemsize: int) -> int:
+    def max_overlapping_windows(self, shape: Shape, windows: Shape, itemsize: int) -> int:
         """Return the maximum number of windows, summed over channels, that overlap one tile."""
         rows, columns = windows[2:]
         return max(
             [
                 (n.stop - n.start) * shape[1] * (reach.stop - reach.start) * columns
                 for n, _, band, _ in _bands(shape, itemsize)
-                for reach in (self.reaching(band, rows),)
+                for reach in (self.overlapping_rows(band, rows),)
             ],
             default=0,
         )

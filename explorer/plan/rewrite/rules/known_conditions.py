@@ -72,7 +72,7 @@ class LoopWithoutTurns(Rule):
         "no_turns",
         "The loop `{loop}` is not computed, and its result is its initial state, because {why}, so the loop has no "
         "iterations.",
-        meaning="ex.while_loop(condition, turn, state) is state if the condition is false at first.",
+        meaning="ex.while_loop(condition, body, state) is state if the condition is false at first.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

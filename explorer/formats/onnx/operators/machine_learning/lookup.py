@@ -34,7 +34,7 @@ class Lookup(Operation):
 
     is_complete: bool = False
     """whether running raises ValueError for an element without a key"""
-    takes_text = True
+    accepts_strings = True
     portable = False
     nondifferentiable = "positions are integers: they have no derivative"
     unbatchable = "each batch element may have its own keys, and elements are already a batch"

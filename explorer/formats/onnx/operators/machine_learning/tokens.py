@@ -36,7 +36,7 @@ class Tokenize(Operation):
     marked: bool
     """whether mark tokens are added before the first and after the last token"""
     count: int = 0
-    takes_text, takes_tuples = True, True
+    accepts_strings, takes_tuples = True, True
     portable = False
     nondifferentiable = unbatchable = "strings are only moved and compared"
 
@@ -130,7 +130,7 @@ class MurmurHash(Operation):
     seed: int
     positive: bool
     """whether the hash is uint32 instead of int32"""
-    takes_text, takes_tuples = True, True
+    accepts_strings, takes_tuples = True, True
     portable = False
     nondifferentiable = "hashes are integers: they have no derivative"
     unbatchable = "elements are already a batch"
