@@ -93,7 +93,7 @@ def test_calls_with_loops_are_not_batched_with_a_reason() -> None:
         (lambda x: ex.while_loop(lambda x: True, lambda x: x, x), "scalar of dtype bool"),
         (lambda x: ex.while_loop(lambda x: x > 0, lambda x: (x, x), x), "same containers and keys"),
         (lambda x: ex.while_loop(lambda x: x > 0, lambda x: x.astype("float32"), x), "same shapes and dtypes"),
-        (lambda x: ex.while_loop(lambda x: x > 0, 3, x), "turn must be a function"),
+        (lambda x: ex.while_loop(lambda x: x > 0, 3, x), "body must be a function"),
         (lambda x: ex.while_loop(lambda x: x > 0, lambda x: x, ()), "at least one tensor"),
     ],
 )
