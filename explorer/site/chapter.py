@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _MAX_FORMULAS = 100
-"""maximum number of formulas in a cell, without formulas between dollars; in cells with more, formulas are not
+"""maximum number of formulas in a cell, not counting those between dollars; in cells with more, formulas are not
 parsed"""
 
 

@@ -163,7 +163,7 @@ def _value_text(name: str, value: Any) -> str:
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the content of a plan file with checked columns; raise FileError for any other file."""
+    """Check the columns of a plan file and return its content; raise FileError if it is not a valid plan file."""
     name = str(os.fspath(path))
     fix = "write it: pytest --explorer-update, or explorer check MODEL --plan FILE --update"
     data = content(path, fix, what="the plan file")

@@ -56,7 +56,7 @@ def schedule_of(recording: Recording) -> tuple[Kernel, ...]:
     """Return the kernels of a recording; raise OperandError if it was never planned."""
     if recording.schedule is None:
         raise OperandError(
-            "a recording without a schedule", rule="plan must be planned, and not only contain recorded expressions",
+            "a recording without a schedule", rule="the plan must be prepared, not only contain recorded expressions",
             fix="plan.prepare()",
         )  # fmt: skip
     return recording.schedule.kernels
@@ -104,7 +104,7 @@ def operations(plan: AnyPlan, what: Iterable[Subject]) -> Subjects:
 
 
 def _nodes_named(recording: Recording, name: str) -> tuple[int, ...]:
-    """Return the recorded operations whose path, scopes and operation name, contains ``name``.
+    """Return the recorded operations whose path (scopes and operation name) contains ``name``.
 
     The full path of a scope matches only this scope: if there is a scope ``relu1``, its name does not match ``residual
     / relu1``.

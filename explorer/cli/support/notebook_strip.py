@@ -1,4 +1,4 @@
-"""Stripping of notebooks: removes widgets that have an image, and all data of a run except outputs.
+"""Removal of widgets that have an image, and of all data of a run except outputs, from notebooks.
 
 Version control then shows only changes to cells and outputs. The kernel and its language are kept, because JupyterLab
 would add them when it opens the notebook, which would then have unsaved changes.

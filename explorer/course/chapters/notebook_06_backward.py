@@ -58,8 +58,8 @@ answer = layers.Linear("linear", 4, 3, policies=[PUpdate, Sub("bias", PNoUpdate)
 
 class FirstFrozen(Exercise):
     """A network has three linear layers `first`, `second` and `third` with 4 features each, of which only `second` is
-    trained. Which of the three send a gradient to their inputs? Guess first. Then write the composite with its policies
-    and hand in a layer of it.
+    trained. Which of the three send a gradient to their inputs? Guess first. Then write the composite with its
+    policies, and hand in an instance of it.
     """
 
     number = "06.2"

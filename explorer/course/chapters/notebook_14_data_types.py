@@ -96,7 +96,7 @@ answer = ex.make_dynamic(ex.ZeroTensor((3, 3)), "matrix") @ x
 
 class ScaledColumns(Exercise):
     """`ScaledRows` recognises a diagonal times a matrix. A matrix times a diagonal scales columns: write a rule for
-    this pattern, and hand in such a product, of a matrix and a `Diagonal` with 1, 10 and 100.
+    this pattern, and hand in such a product of a matrix and a `Diagonal` with 1, 10 and 100.
     """
 
     number = "14.3"
@@ -178,8 +178,8 @@ answer = x @ Diagonal([1.0, 10.0, 100.0])
 
 
 class Drifting(Exercise):
-    """The running sum `ex.cumsum(x)` of a million elements 0.1 in float32 ends about 1 % too high, because each
-    addition is rounded. Write it so that it ends within 1 of 100,000 and its elements are still float32.
+    """The running sum `ex.cumsum(x)` of a million float32 elements of 0.1 ends about 1 % too high, because each
+    addition is rounded. Write it so that the last element differs from 100,000 by less than 1 and all remain float32.
     """
 
     number = "14.4"

@@ -113,8 +113,8 @@ answer = [estimate for estimate in estimates if estimate.worthwhile][0]
 
 
 class Streams(Exercise):
-    """Write a program with at least three chains of kernels that do not read each other, and run it with
-    `executor="async"` so that several streams compute. Hand in the plan after its run.
+    """Write a program with at least three independent chains of kernels, and run it with `executor="async"` so that it
+    uses several streams. Hand in the plan after running it.
     """
 
     number = "17.3"

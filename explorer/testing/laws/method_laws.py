@@ -100,7 +100,7 @@ def second_gradient_equals_differences(case: Case) -> int:
 
 
 def patterns(count: int) -> list[tuple[bool, ...]]:
-    """Return all tuples of ``count`` booleans with a True, which select the batched operands."""
+    """Return all tuples of ``count`` booleans with at least one True, which select the batched operands."""
     return [selection for selection in itertools.product((False, True), repeat=count) if any(selection)]
 
 
@@ -176,7 +176,7 @@ def operands_stay(case: Case) -> int:
 
 
 def operands_may_be_overwritten(case: Case) -> int:
-    """Check that the result is the same if ``out`` is the memory of an operand of its type."""
+    """Check that the result is the same if ``out`` is the memory of an operand with the result's type."""
     expected, compared = case.operation.compute(*case.arrays()), 0
     for operand_index, name in enumerate(case.operand_names):
         arrays = case.arrays()

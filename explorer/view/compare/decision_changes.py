@@ -46,7 +46,7 @@ _Pairs: TypeAlias = list[tuple[Stated, Stated]]
 
 
 def stated(lines: Iterable[DecisionLine]) -> list[Stated]:
-    """Return the decisions of lines, one for each decision that shares a line."""
+    """Return the decisions of lines; a line that ends with ``×3`` represents three decisions."""
     return [Stated(line._replace(times=1), line.place, line.sentence) for line in lines for _ in range(line.times)]
 
 
@@ -81,7 +81,7 @@ def changes(before: Sequence[Stated], after: Sequence[Stated]) -> list[str]:
 
 
 def text_changes(before: str, after: str) -> list[str]:
-    """Return the differences between the decisions of two canonical texts, or else between other lines."""
+    """Return the differences between the decisions of two canonical texts, or between other lines if there are none."""
     sides = [text.splitlines() for text in (before, after)]
     decisions = [list(filter(None, map(read_line, lines))) for lines in sides]
     # The cost report repeats declined decisions, so its lines count only if a text has no others.
@@ -112,7 +112,7 @@ def _paired(
 
 
 def _name(decision: Stated) -> str:
-    """Return the first location of a decision without its line number, which edits above it change."""
+    """Return the first location of a decision without its line number, because edits above would change the number."""
     return _LINES.sub("", decision.line.place)
 
 

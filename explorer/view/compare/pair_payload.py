@@ -10,8 +10,8 @@ Its long tables are packed (columns.py). Side 0 is before, side 1 after::
      "folds": [[title, [node before, …], [text, …]], …],                 differences that follow from others
      "bodies": [[graph before, graph after], …],                         graphs whose nodes were compared
      "differences": [{"kind", "sign", "word", "many", "meaning"}, …],    kinds, with words for one and for several nodes
-     "marks": [{"absent": kind, "standing": {node: kind}, "planned": {node: kind}}, …],    for each side: marks of nodes
-                     without a counterpart at the step; with one; with one, once kernels are chosen
+     "marks": [{"absent": kind, "standing": {node: kind}, "planned": {node: kind}}, …],    for each side: mark of nodes
+                     without a counterpart at the step, marks of nodes with one, and these after kernels are chosen
      "steps": {"nodes": [[step, …], [step, …]], "steps": …}}             partner of each step (step_mapping.py)
 """
 
@@ -93,7 +93,7 @@ class Count(NamedTuple):
 
 
 def counted(comparison: Comparison, *, measured: bool) -> list[Count]:
-    """Return the counts that either side has as text; measured times only if ``measured``."""
+    """Return as text the counts that either side has; include measured times only if ``measured``."""
     counts = []
     for name, (before, after) in comparison.counts.items():
         if (before is not None or after is not None) and (measured or name != "measured_us"):

@@ -65,7 +65,7 @@ def by_steps(own: StageSteps, others: StageSteps) -> list[int]:
 
 
 def by_nodes(own: StageSteps, others: StageSteps, same: dict[int, int], follows: tuple[int, ...]) -> list[int]:
-    """Map each step to the same decision, or to the kernel with the same nodes, else to the previous partner.
+    """Map each step to the step of the same decision or same kernel, or else to the previous step's partner.
 
     ``same`` maps decisions, and ``follows`` kernels, to the other side. The last steps of a stage map to each other.
     """
@@ -95,7 +95,7 @@ def by_nodes(own: StageSteps, others: StageSteps, same: dict[int, int], follows:
 
 
 def partners(comparison: Comparison) -> dict[str, tuple[list[int], list[int]]]:
-    """Return for each mode of synchronization the partner of every step before, and of every step after."""
+    """Return for each mode of synchronization the partners of the steps of both recordings, before and after."""
     before, after = StageSteps(comparison.before), StageSteps(comparison.after)
     back = {other: number for number, other in comparison.decisions.items()}
     return {

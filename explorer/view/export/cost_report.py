@@ -17,7 +17,7 @@ _LISTED = 20
 def costs(recording: Recording) -> str:
     """Return the declined decisions with the estimated time that each costs; "" if nothing was declined.
 
-    Each is named as in the lines of decisions, which contain the reasons. The times estimate how much longer the
+    Each has the same name as in the list of decisions, which gives the reasons. The times estimate how much longer the
     schedule takes than if the rule had been applied; they cannot be added up.
     """
     declined = recording.declined

@@ -83,7 +83,7 @@ def html(
     overlays: Iterable[HeatMetric] = (),
     direction: str = "down",
 ) -> str:
-    """Return a complete HTML page that fills its window and loads no other resource, which its policy forbids.
+    """Return a complete HTML page that fills its window, and whose policy forbids loading other resources.
 
     The page opens at ``position``, or at the state in ``start``: step, selection and open boxes, written as in the
     fragment of the page's address (``step=12&node=softmax``), which the page updates as a reader navigates. Values flow
@@ -103,7 +103,7 @@ def html(
 def page(title: str, data: Any, start: str, fallback: Markup, *, theme: str, style: str) -> str:
     """Return a page of the front end with data, the code that starts it, and a fallback.
 
-    Readers see only the fallback without scripts, or if a server's policy blocks scripts and styles. The script finds
+    Without scripts, or if a server's policy blocks scripts and styles, readers see only the fallback. The script finds
     the data in the element ``explorer-data`` and draws into the element ``explorer``.
     """
     encoded = json.dumps(data, ensure_ascii=False, separators=(",", ":"))

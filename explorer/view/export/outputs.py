@@ -21,7 +21,7 @@ class Outputs:
 
     def __setattr__(self, name: str, value: bool) -> None:
         if name in self.__slots__ and type(value) is not bool:
-            raise TypeError(f"ex.outputs.{name} is True or False, not {value!r}")
+            raise TypeError(f"ex.outputs.{name} must be True or False, not {value!r}")
         super().__setattr__(name, value)
 
     def __repr__(self) -> str:

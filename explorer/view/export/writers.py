@@ -25,7 +25,7 @@ class ViewState:
     step: int | None = None
     """step of the view; None is the first one for a page, and the last one for a picture"""
     stage: str = ""
-    """name of the stage of the step; the last step before a stage, with this name, shows the stage as a whole"""
+    """name of the step's stage; if it is the stage after the step, that stage is shown as a whole"""
     selected: int = -1
     open_boxes: Collection[int] | None = None
     """open boxes; None leaves the choice to the layout"""

@@ -1,8 +1,8 @@
 """Boxes of produced nodes, which reserve the space of one closed box until a pass produces the nodes.
 
 A pass that joins products, for example, produces joined weights, the joined product and their operands. These nodes
-replace nothing, so each has its own slot; without a box these slots would separate the program's nodes from the first
-picture on. Until a node of the box has been produced, the box takes the space of one closed box.
+replace nothing, so each has its own slot; without a box, these slots would separate the program's nodes in every
+picture, even the first. Until a node of the box has been produced, the box takes the space of one closed box.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MIN_NODES = 8
 
 
 def gather_produced(recording: Recording, slots: Slots, tree: Tree) -> None:
-    """Put connected produced nodes with their own slots, next to recorded nodes in a box, into a nested box."""
+    """Put connected produced nodes that have their own slots into a nested box, unless their box has no other items."""
     born = recording.nodes.born
     loose = {slot for slot, members in enumerate(slots.nodes) if born[members[0]] >= 0}
     loose = {slot for slot in loose if tree.boxes[tree.box_of[slot]].kind != "batch"}

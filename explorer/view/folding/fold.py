@@ -38,7 +38,7 @@ class Joined(NamedTuple):
 CHAIN = 8
 """minimum length of a folded chain, or number of folded equal leaves"""
 LEAF_ROW = 16
-"""minimum number of folded leaves of several types with the same readers; more are wider than a page"""
+"""minimum number of folded leaves of several types with the same readers, which would be wider than a page"""
 EQUAL_NEIGHBOURS = 3
 """minimum number of equal neighbours in a repeat or a stack"""
 PAIR_OPERATIONS = 4
@@ -281,7 +281,7 @@ class _Folder:
         return item.table == "box" or self.recording.nodes.kind[self.first(item.number)] == "call"
 
     def leaves(self, items: list[BoxItem], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
-        """Find many leaves with the same readers, of one type or very many of any type, and leaves of stacks."""
+        """Find leaves with the same readers, many of one type or very many of any types, and leaves of stacks."""
         group_of = {member: -2 - number for number, group in enumerate(joined) for member in group.members}
         stacked = {-2 - number for number, group in enumerate(joined) if group.kind == "stack"}
         stacked |= {index for index, item in enumerate(items) if self._is_many(item)}
@@ -297,8 +297,8 @@ class _Folder:
         leaves_by_key: dict[tuple[int, str, frozenset[int]], list[int]] = {}
         for leaf, reading in readers.items():
             structure, label = structures[leaf]
-            # The readers are visible inside the stacks. Weights of stacked items are each read by one item, of which
-            # only the first is visible, so they fold by name.
+            # The readers are visible inside the stacks. Each weight of a stack has one reader, and only the first
+            # reader is visible, so weights are folded by name.
             is_read_by_stacks = reading <= stacked and counts[structure, label] >= CHAIN
             key = (structure, label, frozenset[int]()) if is_read_by_stacks else (structure, "", frozenset(reading))
             leaves_by_key.setdefault(key, []).append(leaf)

@@ -42,7 +42,7 @@ def equal_subgraphs(
         inside = set(numbers)
         rules = [edge for (tail, _), links in paired.items() if tail in inside for edge in links]
         pieces = _components([item for number in numbers for item in classes[number]], rules)
-        # Pieces with one item of each class are equal subgraphs; other pieces mix them, so only single items are equal.
+        # If each piece has one item of each class, the pieces are equal subgraphs; otherwise, only single items are.
         if all(len(piece) == len(numbers) for piece in pieces):
             sets.append(pieces)
         else:

@@ -33,11 +33,11 @@ GROUP_TITLE = 8
 SIGN = 16
 """width in px of the icon to the left of the title of an open box"""
 _BUDGET, _DENSE, _PARTS = 5000, 2000, 1500
-"""cost limits of dot (items plus levels spanned by edges): per recording, per box, and per recording before parts
-made by cutting use the plain layout. At the limit the worst measured box took 0.2 s; beyond it, minutes. The limits
-count work instead of measuring time, so that every machine draws the same picture."""
+"""limits for dot's cost (items plus levels spanned by edges) per recording, per box, and per recording for parts made
+by cutting; beyond them, the plain layout is used. At the limit the worst measured box took 0.2 s; beyond it, minutes.
+The limits count work instead of measuring time, so that every machine draws the same picture."""
 _WHOLE, _AT_ONCE = 3000, 500
-"""maximum number of items of a graph that is initially laid out completely, and of items laid out otherwise"""
+"""maximum number of items of a graph that is initially laid out completely, and of items of a larger graph laid out"""
 
 
 Order: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
@@ -335,7 +335,7 @@ class PassingEdges:
         return {old: (decision, new) for decision, old, new in self._model.recording.substitutions}
 
     def of(self, box: int) -> set[tuple[int, int]]:
-        """Return the edges of a box that are parallel to a trunk whose inner items never exist while they do."""
+        """Return the edges of a box parallel to a trunk whose inner items never exist at the same time as the edge."""
         edges = self._model.edges[box]
         straight = trunk(len(self._model.tree.boxes[box].items), edges)
         next_item = dict(straight)

@@ -1,7 +1,7 @@
 """Edge labels, which show the type of a value next to the middle of its edge if there is space.
 
-Space is searched once, in a box with closed child boxes. It remains free when some are opened, because stretching the
-axes moves everything apart, and a label keeps its point on the edge.
+Space is searched once, in a box with closed child boxes. It remains free when child boxes are opened, because
+stretching the axes moves everything apart, and a label keeps its point on the edge.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def edge_labels(
     routes: list[list[int]],
     frame: _Rect,
 ) -> list[EdgeLabel]:
-    """Return labels for the edges of a box with space for them in a frame, at most one for each value."""
+    """Return labels for the edges of a box that have space for one in a frame, at most one label for each value."""
     sheets = [_SHEET * (table == "box") for table, _ in model.tree.boxes[box].items]
     occupied = _Occupied([_around(place, sheet, direction) for place, sheet in zip(rects, sheets, strict=True)])
     for members in model.groups[box]:
@@ -60,7 +60,7 @@ def edge_labels(
             continue
         wide = label_width(model, slot)
         for (x, y), side in _candidates(exchanged(route, direction)):
-            # With its point, since an item next to both remains next to both.
+            # Includes the point, so that no item is between the label and its point, even after stretching.
             rect = _with_point(x, y, label_rect(x, y, side, wide, direction))
             if left <= rect[0] and top <= rect[1] and rect[2] <= right and rect[3] <= bottom and occupied.free(rect):
                 occupied.add(rect)

@@ -27,7 +27,7 @@ _CROP = 34
 _TRUNK_WEIGHT = 64
 """weight of a trunk's edge; dot uses 8 between the inner points of a long edge"""
 _NARROW, _CROWDED = 10, 8
-"""px between edges in crowded graphs, and the minimum ratio of edges, counted per rank, to items in them"""
+"""px between edges in crowded graphs, and the minimum ratio of edges (counted on each rank) to items in such graphs"""
 
 _CACHED = 20_000
 """maximum number of items and edges in cached layouts: as many as dot lays out for four large recordings"""
@@ -103,7 +103,7 @@ def dot() -> Dot:
 
 def dot_text(graph: LayoutGraph) -> str:
     """Return a graph in the DOT language; all names are numbers, so that no text from a file reaches Graphviz."""
-    # dot separates edges that pass a rank as far as items, so the spacing is added to the items instead.
+    # dot keeps edges that pass a rank as far apart as items, so the spacing is added to the items instead.
     gap = _NARROW if cost(graph) > _CROWDED * len(graph.sizes) else GAP
     lines = [
         "digraph {",

@@ -28,7 +28,7 @@ class LayoutGraph:
     order: tuple[tuple[int, ...], tuple[int, ...]] = ((0,), (0,))
     """ports at the top and at the bottom, from left to right"""
     growing: frozenset[int] = frozenset()
-    """boxes that are much larger when open, for which routes next to them are prepared"""
+    """boxes that become much larger when they are opened; routes next to them are prepared for this"""
     title: int = 0
     """width in px of the title above everything"""
 
@@ -123,8 +123,8 @@ def _ports(ends: list[tuple[int, int]], order: tuple[int, ...], wide: int) -> li
     if len(order) == 1:
         return [wide // 2]
     targets = [[x for port, x in ends if port == number] for number in range(len(order))]
-    # Positions are separate from the ports' order, which the outer graph has set, even if the items that they lead to
-    # are in another order.
+    # The outer graph has set the order of the ports, so they are placed in this order, even if their items are in
+    # another order.
     xs = sorted(sum(positions) // len(positions) for positions in targets)
     return [xs[order.index(port)] for port in range(len(order))]
 

@@ -98,7 +98,7 @@ class _BoxSummarizer:
         return [self._nodes.label[node]] if self._nodes.kind[node] in ("operation", "call") else []
 
     def _is_call(self, item: BoxItem) -> bool:
-        """Return whether an item is the slot of a mapped call, which its body's last operation replaces."""
+        """Return whether an item is the slot of a mapped call, later replaced by the last operation of its body."""
         return item.table == "slot" and self._nodes.kind[self._slots.nodes[item.number][0]] == "call"
 
     def _is_gone(self, table: str, index: int) -> bool:
@@ -109,7 +109,7 @@ class _BoxSummarizer:
         return bool(slots) and all(self._nodes.gone[self._slots.nodes[slot][-1]] >= 0 for slot in slots)
 
     def _operator(self, box: Box) -> str:
-        """Return the type of an operator of a file, or for an expression the name of its costliest operation."""
+        """Return the type of a file's operator; for a ``pnnx.Expression``, the name of its costliest operation."""
         known = _TYPE.fullmatch(box.type)
         if known:
             return known[1]

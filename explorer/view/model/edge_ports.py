@@ -129,7 +129,7 @@ def _grouped(crossing: _Crossing, by_value: bool) -> dict[int, int]:
 def _groupings(rows: list[tuple[int, int, int]]) -> Iterator[dict[int, Hashable]]:
     """Yield mappings of values to keys, with fewer and fewer different keys; values with equal keys share a port.
 
-    The key is first the value itself, then the set of its outside items, of its inside items, and their connected set.
+    The keys are, in turn, the value itself, its outside items, its inside items, and its connected set of items.
     """
     yield {slot: slot for slot, _, _ in rows}
     for side in (2, 1):

@@ -1,7 +1,7 @@
-"""Heat metrics: numbers of nodes that colour the graph and are summed over boxes; overlays contain custom numbers.
+"""Heat metrics: a number for each node, which colours the graph and is summed over boxes; overlays have custom numbers.
 
-Every payload contains the table of metrics, from which the front end builds its choice, legend, help and cost rows. A
-metric belongs to all views; an overlay belongs to one view, and may be negative.
+Every payload contains the table of metrics, from which the front end builds its menu, legend, help and cost rows. A
+metric appears in all views; an overlay appears in one view, and may be negative.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from explorer.record.errors import OperandError
 
 
 class HeatMetric(NamedTuple):
-    """Number for each node, with its texts in the view."""
+    """Number for each node, with the strings that the view shows for it."""
 
     name: str
-    """name in the choice and at the start of the legend"""
+    """name in the menu and at the start of the legend"""
     unit: str
     """"µs" and "B" are written with larger units, any other unit after a count"""
     row: str
@@ -40,7 +40,7 @@ METRICS: dict[str, HeatMetric] = {
         HeatMetric("bytes", "B", "written", "bytes of results that are written to memory"),
     )
 }
-"""keyed by name, in the order of the choice"""
+"""keyed by name, in the order of the menu"""
 
 
 def heat_json(recording: Recording, overlays: Iterable[HeatMetric] = ()) -> list[dict[str, Any]]:
@@ -81,7 +81,7 @@ def _values(metric: HeatMetric, of: Callable[[Recording, int], float], recording
 def overlay(
     recording: Recording, values: Mapping[int, float], name: str, unit: str, text: str, row: str = ""
 ) -> HeatMetric:
-    """Return a metric with given numbers of nodes; a node without a number has the sum of the nodes that it replaced.
+    """Return a metric with given numbers; a node without one gets the sum of the numbers of the nodes that it replaced.
 
     Raise OperandError for a number that is not finite, a node that is not in the recording, or an existing metric's
     name.
@@ -89,7 +89,7 @@ def overlay(
     if name in METRICS:
         raise OperandError(
             f"an overlay with the name {name!r}",
-            rule="it must not have the name of a metric of all views",
+            rule="the name must not be the name of an existing metric",
             fix='name="overlay"',
         )
     for node, value in values.items():

@@ -107,7 +107,7 @@ class Lines:
         return row
 
     def _computed(self, node: int, shorten: Callable[[str], str] = str) -> str:
-        """Return the formula of a node; ``GELU(x)`` for the result of a known composition."""
+        """Return the formula of a node, or a call such as ``GELU(x)`` for the result of a known composition."""
         composition = self._compositions.get(node)
         if composition is None:
             return formula(self.recording, node, shorten)

@@ -235,7 +235,7 @@ class _OpenBoxChooser:
         return [index for table, index in self._boxes[parent].items if table == "box" and self._may_open(index)]
 
     def _open_fitting(self, boxes: list[int]) -> list[int]:
-        """Open boxes if all of them fit, else, if little is visible, the boxes that fit; return the open boxes."""
+        """Open all boxes if they fit or, if little is visible, those that fit; return the opened boxes."""
         sizes = {box: self._sizes[box] for box in boxes}
         together = self._visible + sum(sizes.values()) - len(sizes) <= MAX_VISIBLE
         for box in sorted(boxes, key=sizes.__getitem__) if together or self._visible < _MIN_VISIBLE else ():
@@ -246,7 +246,7 @@ class _OpenBoxChooser:
         return [box for box in boxes if self._boxes[box].open]
 
     def _may_open(self, index: int) -> bool:
-        """Return whether a box may initially be open: a user-defined box, or one with the first of equal boxes."""
+        """Return whether a box may initially be open: a user-defined box, or one around the first of equal boxes."""
         box = self._boxes[index]
         if box.is_operator and self._operators_closed:
             return False

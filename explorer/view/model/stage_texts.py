@@ -208,7 +208,7 @@ def first_nan(recording: Recording) -> int:
 
 
 MIN_RATIO = 1.25
-"""ratio of two measured times below which no difference is reported, since runs of one program vary as much"""
+"""ratio of two measured times below which no difference is reported, since runs of one program vary by as much"""
 
 
 def machine_text(recording: Recording) -> str:

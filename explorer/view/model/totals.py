@@ -83,7 +83,7 @@ def _inside_layers(recording: Recording) -> list[bool]:
 
 
 def _size(recording: Recording, row: int) -> tuple[int, int]:
-    """Return the elements and the bytes of a type."""
+    """Return the numbers of elements and bytes of a type."""
     elements, size, waiting = 0, 0, [row]
     for each in waiting:
         type_ = recording.types[each]
@@ -95,7 +95,7 @@ def _size(recording: Recording, row: int) -> tuple[int, int]:
 
 
 def _width(dtype: str) -> int:
-    """Return the bits of an element with a dtype name; 8 for bool."""
+    """Return the number of bits per element of the named dtype; 8 for bool."""
     digits = dtype[len(dtype.rstrip("0123456789")) :]
     return int(digits or 8)
 

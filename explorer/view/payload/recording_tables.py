@@ -160,7 +160,7 @@ def _decisions(recording: Recording) -> tuple[list[Any], list[Any], list[Any]]:
 
 
 def _declined_edges(recording: Recording) -> dict[str, list[list[int]]]:
-    """Return the edges that decisions declined to fuse as indices, which are small and repetitive."""
+    """Return, as indices, the edges that decisions declined to fuse; indices are small and repetitive."""
     edges: list[list[int]] = []
     readers: list[list[int]] = []
     for stage, rows in groupby(recording.declined_edges, lambda row: recording.decisions[row[0]].stage):

@@ -147,7 +147,7 @@ class LayerTable(TypedDict):
 
 
 class LeafTable(TypedDict):
-    """Numbers of elements and bytes of the values that exist before a run."""
+    """Element and byte counts of the values that exist before a run."""
 
     parameters: dict[int, int]
     """node → elements"""

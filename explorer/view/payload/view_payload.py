@@ -3,11 +3,11 @@
 Its long tables are packed (columns.py); shapes.py describes them unpacked. The following rules hold for the layout and
 the replay.
 
-A *slot* is a position that one node, or nodes that replace each other (a subject and the node produced for it), share
-at all steps. Once passes change the graph, a slot is as large as its largest node, so that nothing jumps. Constants,
-which are shown inside their consumers, and ports (kind "item") have no slot; an edge from an item begins at its
-operand. The texts of a node are its name, its type, its second line as a ghost ("" if it never is one), its second line
-with the formula (if "", the type is the second line), and the full formula.
+A *slot* is the position, at all steps, of one node or of nodes that replace each other (a subject and the node produced
+for it). Once passes change the graph, a slot is as large as its largest node, so that nothing jumps. Constants, which
+are shown inside their consumers, and ports (kind "item") have no slot; an edge from an item begins at its operand. The
+texts of a node are its name, its type, its second line as a ghost ("" if it never is one), its second line with the
+formula (if "", the type is the second line), and the full formula.
 
 A *box* is a container: box 0 is the whole graph, and every other box can be opened and closed. A function's body is
 shown on a separate canvas, and its box has parent −1. Each box is laid out once, with its child boxes closed.
@@ -182,7 +182,7 @@ def answer(drawing: PlacedModel, boxes: Sequence[int]) -> dict[str, Any]:
     count = len(drawing.layouts)
     wrong = [box for box in boxes if type(box) is not int or not 0 <= box < count]
     if wrong:
-        raise ValueError(f"{wrong[0]!r} is no box of this layout: it has 0 to {count - 1}")
+        raise ValueError(f"{wrong[0]!r} is not a box of this layout, which has boxes 0 to {count - 1}")
     with gc_paused():
         layouts = [[box, _inside(drawing, box)] for box in boxes]
         return {"kind": "placed", "boxes": pack(layouts)}

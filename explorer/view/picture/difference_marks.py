@@ -92,7 +92,7 @@ def marks_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def differences(comparison: Comparison, positions: tuple[int, int]) -> tuple[dict[int, Difference], ...]:
-    """Return for each side the difference of each node at a position that differs from the other side."""
+    """Return for each side a map from the nodes that differ at a position to their differences."""
     back = {other: node for node, other in comparison.counterparts.items()}
     partners = comparison.counterparts, back
     recordings = comparison.before, comparison.after

@@ -107,7 +107,7 @@ def _touches(frame: Rect, rect: Rect) -> bool:
 
 
 def _cuts(frame: Rect, open_rect: Rect) -> bool:
-    """Return whether a frame is neither inside an open box nor clear of it."""
+    """Return whether a frame overlaps an open box without being inside it."""
     x, y, wide, high = open_rect
     inside = x <= frame[0] and y <= frame[1] and frame[2] <= x + wide and frame[3] <= y + high
     return not inside and _touches(frame, open_rect)

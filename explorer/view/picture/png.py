@@ -53,7 +53,7 @@ def png(
 ) -> bytes:
     """Return a recording at a position (None: the end) as PNG with 2 px per unit; theme "auto" is light, for paper.
 
-    Raise ModuleNotFoundError without the package resvg-py, PictureSizeError, and FontError.
+    Raise ModuleNotFoundError without resvg-py, PictureSizeError for too many pixels, and FontError without fonts.
     """
     import resvg_py
 

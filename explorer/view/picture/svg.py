@@ -49,8 +49,8 @@ def svg(
     ``theme`` is "auto" (the reader's system setting), "light" or "dark"; ``drawing`` is the recording's drawing, if it
     exists already; ``marks`` are differences of nodes from another graph; ``open_boxes`` None leaves the choice of
     boxes to the layout, and ``depth`` instead opens boxes down to that depth; values flow in the ``direction`` "down"
-    or "right"; ``edge_types`` writes value types next to edges, if there is space. Raise ValueError outside 0 …
-    ``end``.
+    or "right"; ``edge_types`` writes value types next to edges, if there is space. Raise ValueError for a position
+    outside 0 … ``end``.
     """
     where = recording.end if position is None else position
     if not 0 <= where <= recording.end:

@@ -28,7 +28,7 @@ class _Stay(NamedTuple):
 
 
 def instant_at(recording: Recording, position: int) -> int:
-    """Return the instant of a static picture: the last instant of its position at the end, else the first."""
+    """Return the instant of a static picture: at the end the last instant of its position, else the first."""
     return 2 * position + (position == recording.end)
 
 
@@ -38,7 +38,7 @@ def batched(recording: Recording) -> set[int]:
 
 
 def open_spans(recording: Recording, slots: Slots, tree: Tree) -> dict[int, list[Span]]:
-    """Return for each box that is not always drawn open the intervals in which it is.
+    """Return, for each box that is not always drawn open, the intervals in which it is drawn open.
 
     A box needs a node inside; a block, and the first of the equal boxes of a stack, need an operation that is not a row
     of a batch. A stack is open only while its first box is. The box of a batch is open once the batch is complete and

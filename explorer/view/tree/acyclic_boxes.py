@@ -61,8 +61,8 @@ def _slots_inside(tree: Tree, item: BoxItem) -> list[int]:
 def _visits(item_of: dict[int, int], readers: Sequence[Sequence[int]]) -> dict[int, int]:
     """Return for each slot the 0-based visit of its item in which it is computed.
 
-    Items are computed in sequence: an item that needs nothing more from the others as a whole, or, if each needs
-    something, the item whose slot was recorded first, as far as it can be computed now.
+    Items are computed one after another, and completely if they need nothing more from the others. If each needs
+    something, the item whose slot was recorded first is computed as far as possible.
     """
     missing, foreign = defaultdict[int, int](int), defaultdict[int, int](int)
     """slot → number of operands not computed yet; item → number of these from other items"""

@@ -95,7 +95,7 @@ class Tree:
         """Return the boxes down to a depth; 0 means none. Raise OperandError for a negative depth."""
         if not isinstance(depth, int) or depth < 0:
             raise OperandError(
-                f"depth {depth!r}", rule="depth must be an integer of 0, which closes all boxes, or more", fix="depth=0"
+                f"depth {depth!r}", rule="depth must be 0, which closes all boxes, or a greater integer", fix="depth=0"
             )
         return {box for box, inside in self._depths().items() if 0 < inside <= depth}
 
@@ -192,7 +192,7 @@ def _scope_depths(recording: Recording) -> list[int]:
 def drop_single(recording: Recording, slots: Slots, tree: Tree) -> None:
     """Replace a box around one slot by the slot, and a box around one box by that box with both names.
 
-    A recorded layer and the boxes around it are kept, unless it contains only a leaf, its parameter.
+    A recorded layer and the boxes around it are kept, unless the layer's only content is its parameter (a leaf).
     """
     kinds = recording.nodes.kind
     leaves = {slot for slot, members in enumerate(slots.nodes) if kinds[members[0]] in ("leaf", "input", "constant")}

@@ -1,7 +1,7 @@
 """Slots: a node and its replacements share one position, so that nothing moves while stepping.
 
-Models and layouts consist of slots, so a graph has two layouts: one of what the program recorded, and one for all later
-steps. A layout per step would move everything with every decision.
+Models and layouts consist of slots, so a graph needs only two layouts: one of what the program recorded, and one for
+all later steps. A layout per step would move everything with every decision.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from explorer.record import Recording
 
 _MAX_REPLACEMENTS = 8
-"""maximum number of replacements of an operand with an edge each; longer series keep the first and last"""
+"""maximum number of replacements of an operand that have an edge each; longer series keep the first and last"""
 
 
 @dataclass(slots=True)
@@ -74,8 +74,8 @@ def _predecessors(recording: Recording) -> dict[int, int]:
     before: dict[int, int] = {}
     for decision, old, new in recording.substitutions:
         # Only a node recorded for this one in the same graph shares its slot; a node that already existed keeps its
-        # own slot, and a product that absorbs later operations is drawn in the product's box. Inlining is different:
-        # what a call returned has a box inside.
+        # own slot, and a product that absorbs later operations is drawn in the product's box. Inlining is an exception:
+        # the node that replaces a call is inside the box of the call.
         follows = nodes.born[new] == decision and 0 <= nodes.gone[old] <= decision
         stays = nodes.scope[old] == nodes.scope[new] or nodes.kind[old] == "call"
         if follows and stays and old < new and nodes.body[old] == nodes.body[new]:

@@ -14,7 +14,7 @@ from explorer.view.tree.slots import Slots
 
 
 class Structure:
-    """Structural numbers; with ``types`` False, items that differ only in the shapes of their values are equal."""
+    """Numbers of structures, equal for equal structures; with ``types`` False, shapes of values do not count."""
 
     def __init__(self, recording: Recording, slots: Slots, *, types: bool = True) -> None:
         self._numbers: dict[Hashable, int] = {}

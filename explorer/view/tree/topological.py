@@ -63,7 +63,7 @@ def contractible(count: int, edges: Iterable[tuple[int, int]], groups: Sequence[
 
 
 def ordered(count: int, edges: Iterable[tuple[int, int]], leaves: Collection[int]) -> list[int]:
-    """Sort items topologically, by index if there is a choice, and each leaf just before its first reader."""
+    """Sort items topologically, breaking ties by index and placing each leaf just before its first reader."""
     readers: list[list[int]] = [[] for _ in range(count)]
     read: list[list[int]] = [[] for _ in range(count)]
     """leaves read by each item"""

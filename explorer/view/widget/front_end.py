@@ -1,4 +1,4 @@
-"""Base of the notebook widgets, which share one model with the front end and are closed when their cell runs again.
+"""Base of the notebook widgets, which share one model of the front end and are closed when their cell runs again.
 
 If each widget contained the code, a page would need 1.4 MB more for each run of a cell, since browsers never unload a
 module that they have imported, and a page keeps every widget's model until the kernel shuts down.
@@ -27,7 +27,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 class ReadersModel(ipywidgets.Widget):  # type: ignore[misc]  # ipywidgets has no types
     """Model that is sent to browsers only if a reader can see it.
 
-    Programs that run notebooks store every model that is sent, although no output refers to it.
+    Programs that run notebooks store every model that is sent, even if no output refers to it.
     """
 
     def open(self) -> None:
@@ -61,9 +61,9 @@ def _front_end() -> FrontEnd:
 class NotebookWidget(anywidget.AnyWidget, ReadersModel):
     """Widget of this project; it uses the shared front end, and its models are closed when its cell runs again.
 
-    A widget shown in several cells is closed with the last of them; one that another widget contains, such as a box or
-    a link, stays open. It is reopened, with its state, when it is shown or contained again; after ``close()`` it cannot
-    be shown again, like any widget.
+    A widget shown in several cells is closed with the last of them; a widget inside another, such as a box or a link,
+    stays open. A closed widget is reopened, with its state, when it is shown or contained again; after ``close()`` it
+    cannot be shown again, like any widget.
     """
 
     _esm = (Path(__file__).parent / "loader.js").read_text(encoding="utf-8")
@@ -157,7 +157,7 @@ def _is_captured() -> bool:
 
 
 def _is_referenced(widget: NotebookWidget) -> bool:
-    """Return whether another open widget refers to a widget or a part of it, and can be sent only with it."""
+    """Return whether another open widget refers to a widget or a part of it, and so cannot be sent without it."""
     family = {id(member) for member in (widget, *widget.parts)}
     others = (model for model in _open_widgets() if id(model) not in family)
     return any(

@@ -105,7 +105,7 @@ class GraphView(NotebookWidget):
         if traits.get("depth") is not None and traits.get("open_boxes") is not None:
             raise OperandError(
                 f"depth={traits['depth']!r} and open_boxes={traits['open_boxes']!r}",
-                rule="boxes must be open down to a depth, or one by one",
+                rule="boxes must be opened either by depth or individually, not both",
                 fix="depth=1, or open_boxes=[…]",
             )
         self._step_through(recording)
@@ -133,7 +133,7 @@ class GraphView(NotebookWidget):
             raise self._trait_error(name, value) from None
 
     def _trait_error(self, name: str, value: Any) -> TraitValueError:
-        """Return the error for a value that has not the type of a trait, or is not one of its choices."""
+        """Return the error for a value that does not have the type of a trait, or is not one of its choices."""
         trait = self.traits()[name]
         if isinstance(trait, traitlets.Enum):
             choices = [str(choice) for choice in trait.values or ()]
@@ -168,7 +168,7 @@ class GraphView(NotebookWidget):
         elif content.get("kind") == "value":
             self.send({"kind": "value", "node": content["node"], **self._value(content["node"])})
         elif content.get("kind") == "file" and (extension := content["extension"]) in _SAVED:
-            # Traits wait in the browser while the kernel is busy, and messages overtake them, so it sends the state.
+            # Traits wait in the browser while the kernel is busy; messages overtake them, so this one has the state.
             state = replace(self.state, **content["state"])
             self.send({"kind": "file", "extension": extension, "text": WRITERS[extension](self.recording, state)})
 
@@ -199,7 +199,7 @@ class GraphView(NotebookWidget):
     def overlay(
         self, values: Mapping[int | str, float], *, name: str = "overlay", unit: str = "", text: str = ""
     ) -> None:
-        """Colour the graph by numbers of nodes, which are summed over boxes, as a further choice next to the costs.
+        """Colour the graph by a number for each node, summed over boxes, as a further choice next to the costs.
 
         Keys are node ids, or names of operators, layers or scopes, whose last node gets the number; a node that
         replaces others in a later stage has their sum. Negative numbers are drawn in another colour. ``unit`` is
@@ -518,7 +518,7 @@ class GraphView(NotebookWidget):
         return next(index for index, end in enumerate(self._ends) if step <= end)
 
     def _is_inside(self, step: int, name: str) -> bool:
-        """Return whether a stage with that name contains the step; as a whole it shares the last step before it."""
+        """Return whether a stage with that name contains the step, or is shown as a whole at the step."""
         for row, start, end in zip(self.recording.stages, [0, *self._ends], self._ends, strict=False):
             if row.name == name and start <= step <= end:
                 return True

@@ -60,7 +60,7 @@ def test_a_replacement_has_the_sum_of_the_replaced_nodes(program) -> None:
         ({0: "much"}, "mine", "must be finite"),
         ({999: 1.0}, "mine", "node 999 is not in this recording"),
         ({"none": 1.0}, "mine", "none"),
-        ({0: 1.0}, "time", "must not have the name of a metric of all views"),
+        ({0: 1.0}, "time", "the name must not be the name of an existing metric"),
     ],
 )
 def test_invalid_overlays_are_rejected_and_change_nothing(program, values, name: str, message: str) -> None:

@@ -145,7 +145,7 @@ def test_the_inside_of_a_box_is_sent_when_a_reader_opens_it():
 
 @pytest.mark.parametrize("box", [-1, 10_000, "1", True])
 def test_the_layout_of_an_invalid_box_is_rejected(box):
-    with pytest.raises(ValueError, match="is no box of this layout: it has 0 to"):
+    with pytest.raises(ValueError, match="is not a box of this layout, which has boxes 0 to"):
         answer(draw(sample.mlp()), [box])
 
 

@@ -16,7 +16,7 @@ export class PortNames {
     const right = flowsRight(placement.layout);
     for (const [key, { names, points }] of placement.named) {
       if (!scene.edges.has(key)) continue;
-      // Values leave a box where its second sheet is drawn and, right of the center, the output mark.
+      // Where a value leaves a box, its name must not touch the box's second sheet and, right of the center, its output mark.
       const ends = right ? [[points[0] + 9, points[1] - 4], [points.at(-2) - 9, points.at(-1) - 4]] : [[points[0] - 5, points[1] + 13], [points.at(-2) + 5, points.at(-1) - 5]];
       for (const [end, place] of ends.entries()) {
         if (!names[end] || (!end && right && isTight(names, points))) continue;

@@ -8,7 +8,7 @@ const PREFIX = "#explorer:";
 /** Selector of views, including placeholders of views that a notebook page has not drawn yet. */
 const PLACES = ".explorer-view, .book-view:not(:has(.explorer-view))";
 
-/** Set of the shadow roots with views, on a document that has a listener, so that other copies of this code, such as other widgets', do not add a second one. */
+/** Key under which a document with a listener stores its shadow roots with views, so that copies of this code in other widgets do not add a second listener. */
 const LISTENS = Symbol.for("explorer.prose_links");
 
 /** Make each link of this document control the view nearest to it, including a view in the shadow root of an element. @param {Element} [element] */

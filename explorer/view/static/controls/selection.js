@@ -114,7 +114,7 @@ export class Selection {
     if (this.rect) this.view.camera.reveal(around([this.rect], MARGIN));
   }
 
-  /** Select a second node or box in addition to the first, or deselect it. The panel explains why the two are not one. @param {string} key "n7", "b2" */
+  /** Select a second node or box in addition to the first, or deselect it. The panel explains why the two are not one kernel. @param {string} key "n7", "b2" */
   pair(key) {
     const { view } = this;
     if (!key || (this.node < 0 && this.box < 0)) return this.pick(key);

@@ -105,8 +105,8 @@ export class Totals {
   }
 
   /**
-   * The node outside a box that does the work of the box: the costliest of the kernel that computes its costliest
-   * operation or, if a rewrite of its readers absorbed that, what is left of them. −1 if the box does its work itself.
+   * Return the node outside a box that does the box's work: the costliest node of the kernel that computes the box's
+   * costliest operation or, if a rewrite absorbed it, the nearest readers. Return −1 if the box does its work itself.
    * @param {number} box
    */
   workerOf(box) {
@@ -116,7 +116,7 @@ export class Totals {
     const most = (nodes) => nodes.reduce((best, node) => (best < 0 || flops[node] > flops[best] ? node : best), -1);
     const main = most([...inside].filter((node) => born[node] < 0 && this.node(node).operations && (flops[node] || bytes[node])));
     const final = trace.resolver(trace.decisions.length);
-    // A kernel that computes the operation itself shares its time with it.
+    // If the operation has a part of its kernel's time, the box does its work itself.
     if (main < 0 || (inside.has(final[main]) && this.time[final[main]])) return -1;
     const kernel = this.#kernelAfter(main, final);
     const worker = kernel < 0 ? -1 : most(trace.kernels[kernel].nodes);
@@ -137,7 +137,7 @@ export class Totals {
     return nodes;
   }
 
-  /** The kernel that computes a recorded node or, if a rewrite of its readers absorbed it, the nearest of theirs; −1 of none. */
+  /** Return the kernel that computes a recorded node or, if a rewrite absorbed the node, its nearest readers; −1 if there is none. */
   #kernelAfter(node, final) {
     const { trace } = this;
     const { operands, born } = trace.nodes;
@@ -146,7 +146,7 @@ export class Totals {
     for (const each of reached) {
       let now = final[each];
       const isThere = trace.exists(now, trace.decisions.length);
-      // A view that stands for it, such as a row of a batch, reads what a kernel computed.
+      // A view that replaces the node, such as a row of a batch, reads a value that a kernel computes.
       while (now !== each && trace.kernelOf[now] < 0 && operands[now].length) now = final[operands[now][0]];
       if (trace.kernelOf[now] >= 0) return trace.kernelOf[now];
       if (!isThere) for (const reader of this.readers.of(each)) reached.add(reader);

@@ -7,7 +7,7 @@ import { boxValue, metricText, spread, sumName } from "../data/totals.js";
 
 const LISTED = 12;
 
-/** Return a table of a box's costs, with their fractions of the whole graph's. @param {import("../data/totals.js").Totals} totals @param {import("../data/totals.js").Cost} cost @param {import("../data/totals.js").Cost} whole @param {string[]} known rows that stand elsewhere @param {string} place where the work is done, if not here */
+/** Return a table of a box's costs, with their fractions of the whole graph's. @param {import("../data/totals.js").Totals} totals @param {import("../data/totals.js").Cost} cost @param {import("../data/totals.js").Cost} whole @param {string[]} known rows that are shown elsewhere @param {string} place where the work is done, if not here */
 export function costTable(totals, cost, whole, known = [], place = "") {
   const share = (name) => (whole !== cost && whole[name] ? ` · ${percent(cost[name] / whole[name])}` : "");
   const rows = [
@@ -61,7 +61,7 @@ export function elsewhere(trace, costs, totals, box) {
   const { boxes } = trace.layout;
   const around = new Set();
   for (let outer = boxes[box].parent; outer >= 0; outer = boxes[outer].parent) around.add(outer);
-  // The box beside this one, or else beside one around it; a node that is in no such box has only its own name.
+  // Name the box that contains the node, next to this box or to a box around it; without such a box, name the node.
   let place = trace.boxOf[trace.slotOf[worker]] ?? -1;
   while (place >= 0 && !around.has(place) && boxes[place].parent >= 0 && !around.has(boxes[place].parent)) place = boxes[place].parent;
   const name = place < 0 || around.has(place) ? trace.label(worker) : boxes[place].label;
