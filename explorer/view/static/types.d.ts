@@ -150,7 +150,7 @@ export interface LayoutTables {
   bodies: number[];
 }
 
-/** Numbers of elements and bytes of the values that exist before a run. */
+/** Element and byte counts of the values that exist before a run. */
 export interface LeafTable {
   parameters: Record<number, number>;
   weights: Record<number, number>;
