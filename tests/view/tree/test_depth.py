@@ -30,7 +30,7 @@ def test_boxes_above_the_depth_are_open(depth):
 
 @pytest.mark.spec("V-8")
 def test_a_negative_depth_is_rejected():
-    with pytest.raises(ValueError, match="depth must be an integer of 0"):
+    with pytest.raises(ValueError, match="depth must be 0, which closes all boxes"):
         draw(sample.mlp()).model.tree.opened_to(-1)
 
 
