@@ -209,8 +209,7 @@ class EvalPlan:
 
     @property
     def _prepared(self) -> PlanRun | None:
-        """Prepared plan for exactly the registered expressions, so that the displayed plan is the one that runs, or
-        None."""
+        """Prepared plan, or None if other expressions are registered; if prepared, the displayed plan is run."""
         latest = self._latest
         if latest is None or not latest.awaited or latest.awaited != tuple(self._handles):
             return None

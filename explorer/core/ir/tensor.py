@@ -124,7 +124,7 @@ class Tensor(Expr):
         if len(pads) != 4 or any(type(pad) is not int or pad < 0 for pad in pads) or self.ndim < 2:
             raise OperandError(
                 f"padding({pads!r}) of {self.type}",
-                rule="pads must be four integers ≥ 0 (above, below, left, right), for a tensor of matrices",
+                rule="pads must be four numbers of 0 or more (above, below, left, right), for a tensor of matrices",
                 fix="x.padding((1, 1, 1, 1))",
             )
         above, below, left, right = pads
