@@ -59,7 +59,7 @@ class Budget:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise OperandError(
                 f"budget.{name} = {value!r}",
-                rule="a limit must be a positive integer: a number of bytes, operators or steps",
+                rule="a limit must be an integer of 1 or more (bytes, operators or steps)",
                 fix=f"ex.budget.{name} = 8 << 30",
             )
         object.__setattr__(self, name, value)
