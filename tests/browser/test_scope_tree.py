@@ -30,6 +30,14 @@ def tree(show):
     return view
 
 
+def test_a_graph_without_boxes_says_that_it_has_no_tree(show):
+    """The key changes no setting, which all views of the page would share."""
+    view = show(sample.mlp())
+    press(view, "s")
+    expect(view.locator(".ex-hint")).to_have_text("This graph has no boxes, so there is no tree of boxes.")
+    assert "tree" not in (view.page.evaluate("localStorage.getItem('explorer.sizes')") or "")
+
+
 def test_it_is_hidden_until_it_is_asked_for(show):
     view = show(sample.transformer())
     expect(view.get_by_role("tree")).to_have_count(0)

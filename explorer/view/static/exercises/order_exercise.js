@@ -67,7 +67,7 @@ export class OrderExercise extends Exercise {
     if (typeof kernels === "string") return this.say(kernels, "");
     const isRight = kernels === next;
     this.note(next, isRight);
-    const why = isRight ? "" : this.reason(kernels);
+    const why = isRight ? "" : this.reason(kernels).replace(/^the /, "The ");
     if (isRight) view.go(view.now.step + 1);
     if (isRight) this.say(`Right. ${this.#solution(next)}`, "applied");
     else this.say(`No. ${why}`, "declined");
