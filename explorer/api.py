@@ -72,7 +72,9 @@ def check_options(options: Mapping[str, Any], *further: str) -> None:
 class ExpressionView(GraphView):
     """View of a recording whose methods accept and return expressions as nodes; ``plan`` may be None.
 
-    With ``source=False``, neither the view nor files saved from it contain the program's source code.
+    ``view.stage = "fuse"`` and ``view.step = 3`` select what is shown, ``view.focus("conv1")`` selects a node,
+    ``print(view.why("conv1", "relu"))`` explains decisions, and ``view.save("model.html")`` writes a page. With
+    ``source=False``, neither the view nor files saved from it contain the program's source code.
     """
 
     @gc_paused()

@@ -73,6 +73,12 @@ class NotebookWidget(anywidget.AnyWidget, ReadersModel):
     def __init__(self, **traits: Any) -> None:
         super().__init__(front_end=front_end(), **traits)
 
+    def add_traits(self, **traits: Any) -> None:
+        """Add traits to this widget, whose class traitlets replaces by a subclass; that keeps the documentation."""
+        documented = type(self).__doc__
+        super().add_traits(**traits)
+        type(self).__doc__ = documented
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 

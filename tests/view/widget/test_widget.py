@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import pydoc
 
 import pytest
 import traitlets
@@ -211,3 +212,10 @@ def test_fusion_is_predicted_at_the_stage_that_fuses():
     ):
         view.predict("dedup")
     assert (view.stage, view.predicting) == ("order", False)
+
+
+def test_help_on_a_view_begins_with_its_documentation():
+    view = GraphView(sample.mlp())
+    assert (
+        pydoc.render_doc(view, renderer=pydoc.plaintext).splitlines()[4].strip(" |").startswith("View of a recording")
+    )
