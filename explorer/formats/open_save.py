@@ -64,7 +64,7 @@ def open(
             raise FileError(
                 f"{class_text(value)} is not a path",
                 path=reprlib.repr(value),
-                rule="a model must be opened by the path of its file",
+                rule="ex.open must be given the path of a model file",
                 fix="ex.open('model.onnx')",
             )
     model_path = Path(path)

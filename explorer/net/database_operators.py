@@ -162,7 +162,7 @@ def read_batch(
         raise OperandError(
             f"columns={names} for {counted_text(len(op.outputs), 'output')}",
             rule="there must be one output for each column",
-            fix="leave columns out if the outputs have their names",
+            fix="omit the argument columns if the outputs are named after the columns",
         )
     for position, array in enumerate(op.input(0, DBReader).read(batch_size, names)):
         op.set_output(position, array)

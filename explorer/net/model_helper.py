@@ -37,7 +37,7 @@ class ModelHelper:
         """parameter → blob with its gradient; empty until gradients are added"""
 
     def create_param(self, name: str, shape: Sequence[int], fill: str = "XavierFill", **arguments: Any) -> str:
-        """Add a parameter: a blob that ``param_init_net`` fills with an operator type, and that ``net`` reads."""
+        """Add a parameter: a blob that an operator of type ``fill`` in ``param_init_net`` fills, and ``net`` reads."""
         if name in self.params:
             raise OperandError(
                 f"a second parameter {name!r}",

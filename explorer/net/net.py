@@ -124,7 +124,7 @@ def _checked_table(definition: NetDefinition | str, table: OperatorTable | None)
         raise OperandError(
             f"net {definition.name!r} of the dialect {definition.dialect!r} with "
             f"{f'the table of {table.format!r}' if table else 'no table'}",
-            rule="the table must belong to the definition's dialect",
+            rule="the table must be the one for the definition's dialect",
             fix="pass the table of its format: Net(definition, table)",
         )
     return table
@@ -407,7 +407,7 @@ class Net:
         hooks.save(self, path)
 
     def cut(self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None) -> Net:
-        """Return the part of the net that computes ``outputs`` from ``inputs``; None means all that the net has."""
+        """Return the part of the net that computes ``outputs`` from ``inputs``; None means all of the net's."""
         return self.with_definition(cut(self.definition, inputs, outputs))
 
     def with_definition(self, definition: NetDefinition) -> Self:
@@ -448,7 +448,7 @@ class Net:
                 raise OperandError(
                     f"blob {name!r} of {value.type} replaced by {new.type} in {formula!r}",
                     rule="a replacement must have the type of the value that it replaces",
-                    fix="where={…} that keeps the pattern from such values, or another formula",
+                    fix="use where={…} to exclude such values from the pattern, or another formula",
                 )
         return net
 

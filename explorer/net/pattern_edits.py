@@ -55,7 +55,7 @@ def _last(definition: NetDefinition, build: Build, match: Match) -> OperatorDefi
         raise OperandError(
             f"a match that ends at {match.root.operation.name} within operator {name!r}",
             rule="a match that is replaced in a net must end at the only output of an operator",
-            fix="where={…} that keeps the pattern from such values, or replace expressions: net.build()",
+            fix="use where={…} to exclude such values from the pattern, or replace expressions: net.build()",
         )
     return definition.operator(name)
 
@@ -68,7 +68,7 @@ def _blob(match: Match, name: str, blobs: Mapping[int, str]) -> str:
     raise OperandError(
         f"variable {name!r} of a match at {', '.join(match.operators)}: {problem}",
         rule="each variable of a replacement in a net must be a variable of the pattern, and a blob of the net",
-        fix="where={…} that keeps the pattern from such values, or replace expressions: net.build()",
+        fix="use where={…} to exclude such values from the pattern, or replace expressions: net.build()",
     )
 
 
@@ -89,8 +89,8 @@ def _written(
         if not isinstance(part, Apply):
             raise OperandError(
                 f"the operand {part} of the replacement {formula!r}",
-                rule="operands must be variables or operators in a net, which reads numbers as arguments",
-                fix='an argument by its name: "nn.LeakyReLU(x, negative_slope=0.1)"',
+                rule="in a net, operands must be variables or operators, because numbers are arguments",
+                fix='pass the number as an argument by name: "nn.LeakyReLU(x, negative_slope=0.1)"',
             )
         inputs = tuple(map(blob_of, part.operands))
         is_last = part is tree

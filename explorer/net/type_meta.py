@@ -25,9 +25,9 @@ _Maker: TypeAlias = Callable[[], Any]
 
 @named_methods
 class TypeMeta:
-    """Type of elements with methods that construct, copy and destruct several elements (Caffe2: TypeMeta).
+    """Element type, with methods that construct, copy and destruct arrays of elements (Caffe2: TypeMeta).
 
-    ``TypeMeta.make(type)`` returns the meta of a dtype or a class, and the same meta at every call. Numbers are stored
+    ``TypeMeta.make(type)`` returns the TypeMeta of a dtype or class, which is created only once. Numbers are stored
     directly in memory and need no construction. Objects are constructed by calling the class, and copied by
     ``copy.deepcopy``. Destructing elements does not free their memory; the device frees it afterwards.
 

@@ -223,7 +223,7 @@ def compare_values(
         raise OperandError(
             f"{reference}: {names}",
             rule=f"a reference must have values of operands of net {definition.name!r}, by their names",
-            fix=f"the first are {', '.join([*definition.ssa.blobs][:_LISTED])}",
+            fix=f"the first operands are {', '.join([*definition.ssa.blobs][:_LISTED])}",
         )
     rows: dict[str, ComparedOperand] = {}
 
@@ -261,7 +261,7 @@ class OperandValues(ValueObserver):
         for name in names:
             node = build.values.get(name)
             if isinstance(node, Expr):
-                # An operand has the value of its own node and of the node, possibly the same, that replaces it.
+                # The plan may have replaced an operand's node; both nodes have the operand's value.
                 for uid in {node.uid, graph.resolve(node).uid}:
                     self._names.setdefault(uid, []).append(name)
         super().__init__(program)

@@ -84,7 +84,7 @@ class ArrayDataset:
 
 @named_methods
 class DataLoader:
-    """Batches of a dataset; iteration returns tuples of arrays, one for each part of a sample, stacked.
+    """Batches of a dataset; iteration returns tuples with one stacked array for each part of a sample.
 
     Each pass over the loader is an epoch. With ``shuffle``, its order depends only on ``seed`` and the epoch's index.
     ``drop_last`` omits an incomplete last batch. A sample is released once its batch is stacked, even if another sample
@@ -155,8 +155,8 @@ class DataLoader:
         return {"epoch": epoch, "batch": 0 if is_complete else delivered, **self._settings()}
 
     def check_state(self, state: Mapping[str, Any]) -> None:
-        """Raise OperandError unless ``state()`` returned ``state`` and, inside an epoch, for the same order of
-        samples."""
+        """Raise OperandError unless ``state`` is a position from ``state()``; if it is inside an epoch, the order of
+        samples must also be the same."""
         check_type(state, "state", Mapping, "a mapping, as state() returns it", "loader.load_state(other.state())")
         epoch, batch = state.get("epoch"), state.get("batch")
         for name, expected in self._settings().items():
@@ -164,7 +164,7 @@ class DataLoader:
                 raise OperandError(
                     f"a position after {counted_text(batch, 'batch', 'batches')} "
                     f"of an epoch whose {name} is {state.get(name)!r}",
-                    rule=f"the loader's must be the same, and it is {expected!r}",
+                    rule=f"the loader must have the same {name}, but its {name} is {expected!r}",
                     fix="restore into a loader that is built like the saved one, or at the end of an epoch",
                 )
         if type(epoch) is not int or type(batch) is not int or epoch < 0 or not 0 <= batch < max(1, len(self)):

@@ -425,7 +425,7 @@ class Module:
         raise AttributeError(f"a module has no attribute {name!r}" + hint(name, INSTEAD), name=name, obj=self)
 
     def __reduce__(self) -> Any:
-        raise TypeError("a module is not copied or pickled: module.save(path), and restore(path) in one built like it")
+        raise TypeError("a module cannot be copied or pickled; use save(path), and restore(path) in one built like it")
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "attached" if self._attached else "being built"
@@ -554,7 +554,7 @@ class Module:
         if not (value.ndim if isinstance(value, Tensor) else samples_of(value).ndim):
             raise OperandError(
                 f"a scalar passed to the module {self.name!r}",
-                rule=f"an input must have an axis of samples, its {self.samples} one",
+                rule=f"an input must have an axis of samples, which must be its {self.samples} axis",
                 fix="x[None]",
             )
 
@@ -732,7 +732,7 @@ class Module:
         return self._steps[key]
 
     def set_step(self, factory: Callable[[Module, TensorType, TensorType], TrainingStep]) -> None:
-        """Make ``train_on`` and ``fit`` use the steps of ``factory``, as in ``ex.parallelize``; drop existing plans."""
+        """Make ``train_on`` and ``fit`` use steps from ``factory``, as ``ex.parallelize`` does; drop existing plans."""
         with self._lock:
             self._step_factory, self._steps = factory, {}
 
@@ -893,7 +893,7 @@ def _set_owner(thing: Loss | Optimizer, module: str, what: str) -> None:
     if thing.owner:
         raise StateError(
             f"the {what} {thing!r} passed to the module {module!r}",
-            rule=f"one {what} must belong to one module, and this one belongs to {thing.owner!r}",
+            rule=f"a {what} must be used by only one module, and {thing.owner!r} already uses this one",
             fix=f"make another {what}, or close() that module",
         )
     thing.owner = module

@@ -20,7 +20,7 @@ from explorer.layers.framework.parameters import Parameter
 
 
 class Batch(NamedTuple):
-    """Input or label of a step: an array of NumPy or of the module's device, with its type there."""
+    """Input or label of a step: a NumPy array or an array of the module's device, with its type on that device."""
 
     values: Any
     type: TensorType
@@ -82,6 +82,6 @@ def elements_on(parameter: Parameter, device: Device) -> Any:
         raise StateError(
             f"the parameter {parameter.name!r} on {parameter.device.name}, in a module on {device.name}",
             rule="all parameters of a module must be on its device; modules that share one must be on the same device",
-            fix=f"module.to_device({parameter.device.name!r}), or {device.name!r}: it moves all parameters",
+            fix=f"module.to_device({parameter.device.name!r}) or to_device({device.name!r}) moves all parameters",
         )
     return parameter.elements

@@ -188,7 +188,7 @@ class Node:
 
     def backward(self, gradient: Any) -> Array:
         """Compute the gradients of the last input and of the parameters from the last output's gradient; return the
-        former."""
+        input's gradient."""
         if self.last_input is None or self.last_output is None:
             raise StateError(
                 f"backward of the node {self.name!r}, without a forward",

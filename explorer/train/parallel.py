@@ -116,7 +116,7 @@ def parallelize(
         if layer.mixes_samples:
             raise StateError(
                 f"parallelize of the module {module.name!r}, which has the layer {layer!r}",
-                rule=f"no layer may mix samples, and {type(layer).__name__} normalizes by those of a whole batch",
+                rule=f"no layer may mix samples, but {type(layer).__name__} normalizes over the whole batch",
                 fix="train this module here, or normalize each sample: module.add_node(ex.layer_norm)",
             )
     if shards is not None:
@@ -224,8 +224,8 @@ class ParallelStep(TrainingStep):
         expected, largest = program(
             value, label, *[parameter_.array for parameter_ in module.parameters.values()], iteration
         )
-        # In units of rounding, because a weighted mean may differ from the mean of its shards by only one part in a
-        # thousand.
+        # The tolerance is in units of rounding, because a weighted mean may differ from the mean of its shards by only
+        # one part in a thousand.
         rounding = np.finfo(module.dtype).eps
         samples = len(label) if module.samples == "first" else label.shape[-1]
         terms = samples if module.require_loss().reduction == "sum" else 1
@@ -234,8 +234,8 @@ class ParallelStep(TrainingStep):
             raise OperandError(
                 f"the loss {float(loss):g} of {counted_text(self._parallel.shards, 'shard')} of a batch "
                 f"whose loss is {float(expected):g}",
-                rule="the loss of a batch must be the mean of its samples' losses, or their sum where its reduction "
-                "says so, and no layer may mix samples",
+                rule="the loss of a batch must be the mean of its samples' losses, or their sum with "
+                "reduction='sum'; no layer may mix samples",
                 fix="train this module here, or use a loss of ex.train",
             )
         self._is_checked = True

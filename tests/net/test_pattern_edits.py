@@ -102,7 +102,7 @@ def test_a_rewritten_blob_is_read_in_the_version_of_the_match() -> None:
     [
         ("x * sigmoid(x)", "x", "it must be an operator"),
         ("x * sigmoid(x)", "Tahn(x)", "unknown operator type of explorer 'Tahn'"),
-        ("x * sigmoid(x)", "Mul(x, 2)", "the operand 2 .*\n.*reads numbers as arguments"),
+        ("x * sigmoid(x)", "Mul(x, 2)", "the operand 2 .*\n.*numbers are arguments"),
         ("x * sigmoid(x)", "Tanh(w)", "variable 'w' of a match at .*it is not in the pattern"),
         ("x * sigmoid(x)", "Transpose(x)", "replaced by"),
         ("x * sigmoid(x)", "FC(x)", "it must read 2 to 3 blobs"),

@@ -196,7 +196,7 @@ def test_a_batch_norm_inside_another_layer_raises_an_error() -> None:
     ("make", "rule"),
     [
         (lambda: T.BatchNorm("n", 0), "channels must be an integer of 1 or more"),
-        (lambda: T.BatchNorm("n", 2, momentum=1.5), "momentum must be a number of 0 or more, and 1 at most"),
+        (lambda: T.BatchNorm("n", 2, momentum=1.5), "momentum must be a number from 0 to 1"),
         (lambda: T.BatchNorm("n", 2, epsilon=-1e-5), "epsilon must be a number of 0 or more"),
         (lambda: T.BatchNorm("n", 2, samples="middle"), "samples"),
         (lambda: T.BatchNorm("n"), "channels"),
@@ -229,7 +229,7 @@ def test_options_may_be_numpy_numbers_and_must_be_finite() -> None:
         module.train_on(np.arange(6.0).reshape(3, 2), np.ones((3, 2)))
         assert layer.settings() == {"epsilon": 0.25, "momentum": 0.25}
         assert module.last_output.dtype == np.float32
-    with refused(ex.DeclarationError, "epsilon=inf", "0 or more, and finite"):
+    with refused(ex.DeclarationError, "epsilon=inf", "finite, and 0 or more"):
         T.BatchNorm("norm", 2, epsilon=np.inf)
 
 

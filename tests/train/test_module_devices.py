@@ -232,7 +232,7 @@ def test_the_error_of_a_parameter_moved_by_another_module_contains_its_name(run:
     arguments = (X, LABELS) if run == "train_on" else (X,)
     with pytest.raises(ex.StateError, match="'scores/weight' on accelerator, in a module on cpu") as caught:
         getattr(first, run)(*arguments)
-    assert caught.value.fix == "module.to_device('accelerator'), or 'cpu': it moves all parameters"
+    assert caught.value.fix == "module.to_device('accelerator') or to_device('cpu') moves all parameters"
     first.to_device("accelerator")
     getattr(first, run)(*arguments)
 

@@ -218,7 +218,7 @@ def test_a_parameter_in_two_groups_raises_an_error() -> None:
         (lambda: Group("", rate=0.1), "by strings"),
         (lambda: Group(["a"], rate=0.1), "by strings"),
         (lambda: Group("a"), "must be frozen, or have a separate rate"),
-        (lambda: Group("a", frozen=True, rate=0.1), "and not both"),
+        (lambda: Group("a", frozen=True, rate=0.1), "but not both"),
         (lambda: Group("a", rate=-0.1), "a learning rate must be 0 or more"),
         (lambda: Group("a", weight_decay=-0.1), r"ParameterGroup(weight_decay=-0.1)"),
         (lambda: Group("a", frozen=1), "frozen must be True or False"),

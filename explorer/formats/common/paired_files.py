@@ -1,7 +1,7 @@
 """Models stored in two files, a text and a zip of weights, which are saved and read together.
 
 The zip's comment contains a digest of the text that was saved with it. The zip is replaced first. Until the text is
-also replaced, even if the writer was killed in between, readers read the new text from its scratch file.
+also replaced, readers read the new text from its scratch file, so a writer that is killed in between does no harm.
 assets/decisions/0009 gives the reasons.
 """
 
@@ -35,7 +35,7 @@ class Pair:
         self._is_taken = False
 
     def weights(self) -> Archive | None:
-        """Return the open zip of weights, or None if it is missing; raise FileError if it belongs to another text."""
+        """Return the open zip of weights, or None without one; raise FileError if it was saved with another text."""
         if self._mixed is not None:
             raise self._mixed
         self._is_taken = True
@@ -116,8 +116,8 @@ def _rename_both(first: Replacement, second: Replacement) -> None:
 def read_pair(path: Path, weights_path: Path) -> Pair:
     """Read a model's text and weights as one consistent snapshot; raise FileError if the text is missing.
 
-    If the weights belong to another save, only :meth:`Pair.weights` raises an error, because the text may declare no
-    weights.
+    If the weights were saved with another text, only :meth:`Pair.weights` raises an error, because the text may
+    declare no weights.
     """
     # No lock is used, since readers may lack write permission. If the files do not match, although neither changed
     # while they were read, they belong to different saves. If one changed, a save was in progress, and both are read

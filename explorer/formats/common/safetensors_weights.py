@@ -83,7 +83,7 @@ class SafetensorsFile:
         if size < _LENGTH or length > min(size - _LENGTH, _LONGEST):
             raise self.error(
                 f"the file has {size} bytes, but states a header of {length} bytes",
-                rule=f"a {ENDING} file must begin with the length of its header, of at most {_LONGEST:,} bytes",
+                rule=f"a {ENDING} file must begin with the header's length, which must be at most {_LONGEST:,} bytes",
             )
         try:
             header = json.loads(file.read(length))

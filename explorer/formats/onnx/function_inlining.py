@@ -102,7 +102,7 @@ class Expansion:
                 raise FileError(
                     f"the attributes of the expanded functions take {bytes_text(min(size, 1 << 80))}",
                     path=str(self._path),
-                    rule=f"a file must expand to at most {bytes_text(budget.text)}: budget.text",
+                    rule=f"a file must expand to at most {bytes_text(budget.text)} (budget.text)",
                     fix="export the model without local functions",
                 )
 
@@ -143,7 +143,7 @@ class Expansion:
             raise FileError(
                 f"function {key[1]!r} nests calls {depth} deep",
                 path=str(self._path),
-                rule=f"calls of functions must be nested at most {CALLS} deep",
+                rule=f"function calls must be nested at most {CALLS} deep",
                 fix="export the model without local functions",
             )
         return operators, size, depth + 1
@@ -154,7 +154,7 @@ def _too_many(path: Path, operators: int) -> FileError:
         f"the functions expand to {min(operators, 10**30):,} operators or more",
         path=str(path),
         rule=f"calls of local and standard functions must expand to at most {budget.operators:,} "
-        "operators in all: budget.operators",
+        "operators in all (budget.operators)",
         fix=f"export the model without local functions, or ex.budget.operators = {min(operators, 10**30)}",
     )
 

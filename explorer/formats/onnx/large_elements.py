@@ -172,7 +172,7 @@ class MessageWithoutElements:
             raise FileError(
                 f"the file has {self.size:,} bytes" + " without its large weights" * bool(self.elements),
                 path=str(self._file.path),
-                rule=f"a file must have at most {budget.text:,} bytes without its large weights: budget.text",
+                rule=f"a file must have at most {budget.text:,} bytes without its large weights (budget.text)",
                 fix=f"ex.budget.text = {self._file.size}",
             )
         if end > first:

@@ -230,7 +230,7 @@ def sparse_tensor(tensor: SparseTensorProto, name: str, path: Path, elements: Ma
             f"sparse tensor {name!r} of shape {shape} has elements of shape {values.shape} "
             f"at indices of {indices.dtype}, shape {indices.shape}",
             path=str(path),
-            rule="a sparse tensor must have one axis of elements, each with one int64 index, or with one per axis",
+            rule="elements of a sparse tensor must be a vector, and each must have one int64 index, or one per axis",
             fix=_EXPORT_AGAIN,
         )
     if values.data is None:
@@ -276,7 +276,7 @@ def _check_addressable(name: str, shape: tuple[int, ...], dtype: str, path: Path
         raise FileError(
             f"tensor {name!r} has {len(shape)} axes: {shape[:AXES]}",
             path=str(path),
-            rule=f"an array must have at most {AXES} axes, and 2⁶³ − 1 bytes without its empty axes",
+            rule=f"an array must have at most {AXES} axes and, without empty axes, at most 2⁶³ − 1 bytes",
             fix=_EXPORT_AGAIN,
         )
 
@@ -288,7 +288,7 @@ def _check_length(
         raise FileError(
             f"tensor {name!r} has {actual} {unit}, but {shape} of {dtype} needs {expected}",
             path=str(path),
-            rule="a tensor must have as many elements as its shape",
+            rule="a tensor must have as many elements as its shape requires",
             fix=_EXPORT_AGAIN,
         )
 
@@ -309,7 +309,7 @@ def _check_range(tensor: TensorProto, name: str, dtype: str, path: Path) -> None
         raise FileError(
             f"tensor {name!r} of {dtype} has elements from {min(wide)} to {max(wide)}",
             path=str(path),
-            rule=f"its elements must be in {low} … {high}",
+            rule=f"elements of this dtype must be in {low} … {high}",
             fix=_EXPORT_AGAIN,
         )
 
@@ -340,7 +340,7 @@ def _external(tensor: TensorProto, name: str, expected: int, path: Path) -> Exte
         raise FileError(
             f"tensor {name!r} is stored with {position}",
             path=str(path),
-            rule=f"offset must not be negative, and length must be {expected}, the bytes of {tuple(tensor.dims)}",
+            rule=f"offset must not be negative, and length must be {expected} bytes for {tuple(tensor.dims)}",
             fix=_EXPORT_AGAIN,
         )
     return External(name, file, offset, length, folder)

@@ -68,7 +68,7 @@ class StoredWeights(DeclaredWeights):
             raise FileError(
                 "\n    ".join(problems),
                 path=str(self._path),
-                rule="every weight declared in the .param file must have an entry operator.attribute of its size",
+                rule="each weight declared in the .param file must have an entry of its size, named operator.attribute",
                 fix=_AGAIN,
             )
 
@@ -78,7 +78,7 @@ class StoredWeights(DeclaredWeights):
             raise FileError(
                 f"weight {key!r} is complex32",
                 path=str(self._path),
-                rule="weights must have a dtype of NumPy, which lacks complex32",
+                rule="weights must have a NumPy dtype, and NumPy lacks complex32",
                 fix="export the model with complex64 weights",
             )
         # read in blocks, since one bytes object would need twice the memory

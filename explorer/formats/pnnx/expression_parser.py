@@ -42,7 +42,7 @@ class ExpressionError(ExplorerError, ValueError):
 
 
 class UnknownFunctionError(ExpressionError):
-    """Call of an unknown function, whose name prefix notation would read as a string."""
+    """Call of an unknown function; in prefix notation, its name would be read as a string."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,7 +274,7 @@ def _check_operand(operator: OperatorDefinition, pair: str, blob: str, known: fr
         listed = ", ".join(sorted(known)[:8]) + (" …" if len(known) > 8 else "")
         raise GrammarError(
             f"{shorten(pair)} of operator {shorten(operator.name)} refers to operand {shorten(blob)}",
-            rule=f"it must refer to an operand of the operator: {listed or 'it has none'}",
+            rule=f"it must refer to an operand of the operator: {listed or 'the operator has none'}",
         )
 
 
@@ -293,7 +293,7 @@ _QUOTIENT = re.compile(r"\bdiv\(")
 def with_result_dtype(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> OperatorDefinition:
     """Add the result's recorded dtype to the operator's arguments if it differs from the default.
 
-    It is also added to an expression with a division if it is an integer dtype, because the quotient was then rounded.
+    An integer dtype is also added to an expression with a division, because the quotient was then rounded.
     """
     if len(operator.outputs) != 1 or operator.arguments.get(DTYPE) is not None:
         return operator

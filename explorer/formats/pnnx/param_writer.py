@@ -1,4 +1,4 @@
-"""Writer of ``.param`` and ``.bin`` files. The reader returns an equal definition and equal weights.
+"""Writer of ``.param`` and ``.bin`` files. Reading the files back yields an equal definition.
 
 The text has pnnx's layout, so a file from the current pnnx is reproduced byte for byte.
 """

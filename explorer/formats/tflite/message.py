@@ -52,7 +52,7 @@ class Message:
             raise FileError(
                 f"the file has {file.size:,} bytes",
                 path=self._path,
-                rule=f"a file that is read completely must have at most {budget.text:,} bytes: budget.text",
+                rule=f"a file that is read completely must have at most {budget.text:,} bytes (budget.text)",
                 fix=f"ex.budget.text = {file.size}",
             )
         self._bytes = file.part(0, file.size)

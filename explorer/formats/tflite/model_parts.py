@@ -86,7 +86,7 @@ class FileGraph:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Callable function of the file: its key, the index of its graph, and input and output name → tensor index."""
+    """Callable function of the file: its key, the index of its graph, and the tensor index of each input and output."""
 
     key: str
     graph: int

@@ -342,7 +342,7 @@ def stored(tensor: FileTensor, name: str, file: KeptFile) -> StoredTensor:
         raise FileError(
             f"tensor {name!r} has shape {shape}",
             path=str(file.path),
-            rule="the lengths of a constant must not be negative, and its bytes must be at most 2⁶³ − 1",
+            rule="the lengths of a constant must not be negative, and it must have at most 2⁶³ − 1 bytes",
             fix="convert the model again",
         )
     size = stored_bytes(tensor.dtype, math.prod(shape))
@@ -387,7 +387,7 @@ class OperatorNames:
         self._names = UniqueNames()
 
     def name(self, type: str, result: str, number: int) -> tuple[str, tuple[str, ...] | None]:
-        """Return the name of an operator and its boxes, which are the components of ``result`` before its slashes."""
+        """Return the name of an operator and its boxes, which are the parts of ``result`` before its last slash."""
         name = self._names.take(result.partition(";")[0] or f"{type}_{number}")
         *boxes, _ = name.split("/")
         return name, tuple([box for box in boxes if box])

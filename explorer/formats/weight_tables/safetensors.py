@@ -62,7 +62,7 @@ def read_index(path: str | os.PathLike[str]) -> NetDefinition:
     if missing:
         names = shorten(", ".join(missing), 100, placeholder=" …")
         raise _index_error(
-            index, f"{counted_text(len(missing), 'tensor')} in no file: {names}", "its files must contain its tensors"
+            index, f"{counted_text(len(missing), 'tensor')} in no file: {names}", "its files must contain all tensors"
         )
     return replace(table(index.with_suffix("").with_suffix(""), tensors, _Shards(weights)), source=str(index))
 

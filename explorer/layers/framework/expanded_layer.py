@@ -110,7 +110,6 @@ class LayerExpander:
         """Record the outputs by port in the current scope, and parameters that were not recorded yet."""
         box = state.scope
         assert box is not None  # set by the caller; the recorder of the view reads policies and feedback from the scope
-        # the recorder of the view reads the policies and feedback of the layer from its scope
         box.payload = layer
         # A parameter is recorded in its layer's scope, except that parameters of a repeatedly called sublayer are
         # recorded once, next to the sublayer.

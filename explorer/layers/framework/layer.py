@@ -223,7 +223,7 @@ class Layer:
         return frozenset()
 
     def init(self, initializer: Initializer | None = None, buffer: Buffer | None = None) -> None:
-        """Initialize all parameters (see Initializer) or, if one of them has no value, none.
+        """Initialize all parameters (see Initializer); if one of them has no value, initialize none of them.
 
         Initialized parameters are added to ``buffer``, and parameters already in the buffer are shared. Raises
         StateError if a parameter has no value.
@@ -579,8 +579,8 @@ def _seed(layer: Layer, port: str, output: Expr, gradient: Any) -> Expr | None:
         if array.dtype.kind not in "biuf" or (array.dtype.kind == "f" and not is_floating(type_.dtype)):
             raise OperandError(
                 f"the gradient {gradient!r} of the output {port!r} of {layer!r}",
-                rule=f"the gradient must convert to its output's type, {type_}",
-                fix="pass numbers of this kind; integers and booleans have no gradient",
+                rule=f"the gradient must be convertible to its output's type, {type_}",
+                fix="pass real numbers; integers and booleans have no gradient",
             )
         seed = tensor(converted(array, type_.dtype), device=type_.device)
     if seed.type != type_:

@@ -169,7 +169,7 @@ def tensor_for(name: str, value: Any, type_: TensorType, where: str) -> Tensor:
     ):
         raise OperandError(
             f"the value {where} the parameter {name!r} is {dtype_name(array.dtype)}",
-            rule=f"the value must convert to the parameter's dtype, {dtype_name(type_.dtype)}",
+            rule=f"the value must be convertible to the parameter's dtype, {dtype_name(type_.dtype)}",
             fix=f"convert it first, or build the layer with ParameterPolicy.dtype({dtype_name(array.dtype)!r})",
         )
     return tensor(converted(array, type_.dtype), name=name, device=type_.device)

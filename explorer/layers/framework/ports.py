@@ -74,7 +74,7 @@ class Container(dict[Any, Any]):
         self._check_name(name)
         raise OperandError(
             f"the {self._word} {_key_text(name)}{self._of()} has no value",
-            rule=f"all of {self._all()} must be set before reading; set: {', '.join(map(_plain_text, self)) or 'none'}",
+            rule=f"all of {self._all()} must be set first; set so far: {', '.join(map(_plain_text, self)) or 'none'}",
             fix=f"set({name}=…)" if isinstance(name, str) and name.isidentifier() else f"set({{{_key_text(name)}: …}})",
         )
 

@@ -1,7 +1,7 @@
 """Topologies of composite layers: clauses in any order, checked and sorted topologically.
 
 Clauses refer to sublayers and ports by name, so a topology can be checked when its class is declared, and errors show
-the wrong clause.
+which clause is wrong.
 """
 
 from __future__ import annotations

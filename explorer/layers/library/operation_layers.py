@@ -93,7 +93,7 @@ def _row(x: Expr) -> Expr:
     if not x.ndim or math.prod(x.shape[:-1]) != 1:
         raise OperandError(
             f"the input {x.type} of a product",
-            rule="with PRowVecInput the left input must be one row: a vector, or a matrix 1×n",
+            rule="with PRowVecInput, the left input must be one row: a vector or a 1×n matrix",
             fix="omit PRowVecInput to multiply all rows",
         )
     return reshape(x, (1, x.shape[-1]))

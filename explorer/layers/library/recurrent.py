@@ -29,8 +29,8 @@ class Recurrent(Composite):
 
     The step's input port ``previous`` receives the output of the previous step. If the step has several outputs, the
     port ``previous_x`` receives the output ``x``. The layer has ports of the same names, which provide the values for
-    the first step. ``step`` contains the constructor arguments of the step layer. With PDisableBptt, gradients do not
-    flow back to previous steps.
+    the first step. The argument ``step`` contains the constructor arguments of the step layer. With PDisableBptt,
+    gradients do not flow back to previous steps.
 
     Sublayers: step.
     """
@@ -78,7 +78,7 @@ class Recurrent(Composite):
             raise DeclarationError(
                 f"{self!r} has no sequence",
                 rule="at least one input must have a time axis",
-                fix="add an input port to the step that is not an output of the previous step",
+                fix="give the step an input port that does not receive an output of the previous step",
             )
         self.axes: dict[str, int] = dict(pairs)
 

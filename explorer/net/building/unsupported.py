@@ -48,7 +48,7 @@ class Opaque(Operation):
             f"operator {self.operator!r} of type {self.kind} ({self.format}) is drawn, but cannot be computed: "
             f"{self.reason}",
             rule=self.rule or "an operator must have a known type and operands that fit",
-            fix=self.fix or f"net.check() lists all that keeps {self.operator!r} from running",
+            fix=self.fix or f"net.check() lists what keeps {self.operator!r} from running",
         )
 
     def flops(self, result: AnyType, *types: AnyType) -> int:

@@ -86,7 +86,7 @@ class NetDefinition:
 
         ``types`` maps names of blobs or versions (``x@1``) to declared types; a plain name means the first version.
         Raise an error with operator, blob and line for a duplicate name of an operator or input, a blob without a
-        producer or (without ``rewrites``) with two, a read of an overwritten version, or a cycle.
+        producer, a blob with two producers (unless ``rewrites``), a read of an overwritten version, or a cycle.
         """
         operators, inputs, outputs = tuple(operators), tuple(inputs), tuple(outputs)
         declared = types or {}

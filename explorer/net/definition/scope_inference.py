@@ -140,8 +140,8 @@ class _Trace:
     def _close(self, boxes: Sequence[Path], first: int, last: int) -> None:
         """Select where boxes end between ``first`` and ``last``; ties go to the last position.
 
-        The last element of a list, and the list itself, end earlier if the element contains boxes and has repeated the
-        operators of the previous element, and if the following operators read only its result.
+        If the last element of a list contains boxes and has repeated the operators of the previous element, both the
+        element and the list end there, provided that the following operators read only the element's result.
         """
         for depth, box in enumerate(boxes):
             costs = {index: cost for index, cost in self._closing(self._first[box], last) if index >= first}

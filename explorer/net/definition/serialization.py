@@ -1,7 +1,7 @@
 """Lossless conversion of definitions to JSON and back, without locations in the source.
 
 Weights are not included; the JSON contains their keys, shapes and dtypes. Arguments that JSON cannot represent are
-objects: ``{"float": "inf"}``, ``{"complex": [1.0, 2.0]}``; a list is a tuple.
+objects: ``{"float": "inf"}``, ``{"complex": [1.0, 2.0]}``; tuples are written as lists.
 """
 
 from __future__ import annotations

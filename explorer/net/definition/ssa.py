@@ -103,7 +103,7 @@ class Resolver:
                 raise self._error(
                     operator,
                     f"operator name {operator.name!r} is used twice{first}",
-                    rule="operator names must be unique; weights are found by them",
+                    rule="operator names must be unique, because weights are found by them",
                     fix="rename one of the two",
                 )
             for attribute, weight in operator.weights.items():
@@ -112,7 +112,7 @@ class Resolver:
                         operator,
                         f"weight {attribute!r} of operator {operator.name!r} has {len(weight.shape)} axes: "
                         f"{weight.shape[:AXES]}",
-                        rule=f"an array must have at most {AXES} axes, and 2⁶³ − 1 bytes with its empty axes left out",
+                        rule=f"an array must have at most {AXES} axes and, without empty axes, at most 2⁶³ − 1 bytes",
                         fix="export the model again",
                     )
             read = frozenset(operator.inputs if operator.input_names else ())
@@ -122,7 +122,7 @@ class Resolver:
                     operator,
                     f"operator {operator.name!r} is passed {operator.input_names[invalid[0]]!r} as {invalid[0]!r}",
                     rule=f"values passed by name must be among the operator's inputs: "
-                    f"{', '.join(operator.inputs[:_SHOWN]) or 'it has none'}",
+                    f"{', '.join(operator.inputs[:_SHOWN]) or 'the operator has none'}",
                     fix="add it to the operator's inputs, or omit its name",
                 )
 

@@ -14,7 +14,7 @@ from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 
 
 def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> NetDefinition:
-    """Return the part of a definition that computes ``outputs`` from ``inputs``; None means all that the net has.
+    """Return the part of a definition that computes ``outputs`` from ``inputs``; None means all of the net's.
 
     Raise OperandError if an output needs another input of the net, and UnknownNameError for an unknown operand.
     """

@@ -313,7 +313,7 @@ class OperatorContext:
         return value
 
     def integers(self, name: str, default: Any = _REQUIRED) -> Shape:
-        """Return the value of a parameter that is a list of integers; one integer is a list of one."""
+        """Return the value of a parameter that is a list of integers; a single integer becomes a list of one."""
         value = self.argument(name, default)
         items = value if isinstance(value, (tuple, list)) else (value,)
         if not all(isinstance(item, int) and not isinstance(item, bool) for item in items):

@@ -90,7 +90,7 @@ class BatchNorm(Composite):
             if type(value) not in (int, float) or not 0 <= value <= maximum:
                 raise DeclarationError(
                     f"BatchNorm({self.name!r}, {self.channels}, {name}={value!r})",
-                    rule=f"{name} must be a number of 0 or more, and " + ("1 at most" if maximum == 1 else "finite"),
+                    rule=f"{name} must be " + ("a number from 0 to 1" if maximum == 1 else "finite, and 0 or more"),
                     fix=f"{name}={1e-5 if name == 'epsilon' else 0.9}",
                 )
         super().prepare()

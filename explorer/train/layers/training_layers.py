@@ -30,7 +30,7 @@ class Part(NamedTuple):
 
 
 class Training:
-    """Training step as layers see it: the step number, an integer scalar, and replaced statistics."""
+    """Training step as layers see it: the step number (an integer scalar) and replaced statistics."""
 
     def __init__(self, step: Expr, samples: str, part: Part | None = None) -> None:
         self.step, self.axis, self.part = step, -1 if samples == "last" else 0, part

@@ -82,7 +82,7 @@ class Loss:
         if self.reduction == "none":
             raise OperandError(
                 f"gradient() of {self!r}",
-                rule="only a number has a gradient, and a loss with reduction='none' is one for each sample",
+                rule="only a single number has a gradient, but reduction='none' gives one number for each sample",
                 fix="reduction='sum': its gradient contains the gradients of all samples' losses",
             )
         output, label = self._operands(output, label)
@@ -99,13 +99,13 @@ class Loss:
                 classes = "; or the label must contain integer class indices, and the output scores along its last axis"
             raise OperandError(
                 f"{self.type} of an output {output.type} and a label {label.type}",
-                rule=f"output and label must have one shape, output real, label not complex{classes}",
+                rule=f"output and label must have the same shape; output must be floating, and label real{classes}",
                 fix="reshape the label, or pass class indices as int64" if self.takes_classes else "reshape the label",
             )
         return self._reduced_once(self.record(output, label))
 
     def record_classes(self, output: Expr, label: Expr) -> Expr:
-        """Record the loss for class indices, which must equal that for one-hot rows."""
+        """Record the loss for class indices, which must equal the loss for one-hot rows."""
         return self.record(output, one_hot(label, output.shape[-1], output.dtype))
 
     def shard(self, output: Expr, label: Expr, share: float) -> ShardLoss:

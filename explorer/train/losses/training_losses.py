@@ -82,7 +82,7 @@ class ClassLoss(ReducedLoss):
             raise OperandError(
                 f"{self!r} of labels {label.shape}, {problem}",
                 rule="a mean must be over at least one sample that counts",
-                fix="omit this batch, or reduction='sum', which is 0 for it",
+                fix="omit this batch, or use reduction='sum', whose result is 0",
             )
 
     def _class_weights(self, output: Expr) -> Expr | None:
@@ -212,7 +212,7 @@ class NegativeLogLikelihood(ClassLoss):
             raise OperandError(
                 f"{self!r} of the output {outside[0].item():g}",
                 rule="outputs must be probabilities, from 0 to 1",
-                fix="CrossEntropy() for scores, or ex.softmax as the last node; ex.exp of logarithms of probabilities",
+                fix="CrossEntropy() for scores, ex.softmax as the last node, or ex.exp for log probabilities",
             )
 
     def weights(self, output: Expr, label: Expr) -> Expr | None:
@@ -310,7 +310,7 @@ def record_class_weights(weights: tuple[float, ...], output: Expr, loss: str) ->
     if classes != len(weights):
         raise OperandError(
             f"{loss} with {len(weights)} class_weights of an output {output.type}",
-            rule=f"there must be a weight for each class, and the output's last axis has {classes}",
+            rule=f"there must be one weight for each class, and the output has {classes} classes",
             fix=f"class_weights of {classes} numbers",
         )
     return _weights_like(output, weights, f"{loss} with class_weights {max(weights):g}", "class weights")
@@ -339,7 +339,7 @@ def record_positive_weight(weight: float | tuple[float, ...] | None, output: Exp
     if not output.ndim or output.shape[-1] != len(weight):
         raise OperandError(
             f"BinaryCrossEntropy with {len(weight)} positive_weight numbers of an output {output.type}",
-            rule="there must be one number, or one for each position of the output's last axis",
+            rule="positive_weight must be one number, or have a number for each position of the output's last axis",
             fix="positive_weight=3.0",
         )
     what = f"BinaryCrossEntropy with a positive_weight {max(weight):g}"
@@ -353,7 +353,7 @@ def _weights_like(output: Expr, weights: tuple[float, ...], what: str, name: str
     if not np.isfinite(array.astype(np.float64)).all():
         raise OperandError(
             f"{what} of an output {output.type}",
-            rule=f"weights must be numbers of {output.dtype}",
+            rule=f"{output.dtype} must be able to represent the weights",
             fix="smaller weights: a mean depends only on their ratios",
         )
     return tensor(array, name=name, device=output.device)

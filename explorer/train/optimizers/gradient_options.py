@@ -30,8 +30,8 @@ class GradientOptions:
     """Weight decay and clipping; a value of 0 disables them.
 
     If the joint Euclidean norm of all gradients exceeds ``clip_norm``, they are scaled down to it. ``weight_decay``
-    times the parameter is added to each gradient or, with ``decoupled``, rate · weight_decay times the parameter is
-    subtracted from it before the rule is applied (AdamW: Loshchilov and Hutter, 2019).
+    times the parameter is added to each gradient. With ``decoupled``, each parameter is instead multiplied by
+    1 − rate · weight_decay before the rule is applied (AdamW: Loshchilov and Hutter, 2019).
     """
 
     ranges: ClassVar[Mapping[str, Range]] = {"weight_decay": NOT_NEGATIVE, "clip_norm": NOT_NEGATIVE}
@@ -54,7 +54,7 @@ class GradientOptions:
         return gradient + value * self.weight_decay if self.weight_decay and not self.decoupled else gradient
 
     def decayed(self, value: Expr, rate: Expr) -> Expr:
-        """Record the value for the rule, reduced by decoupled decay at a ``rate`` of its dtype and device."""
+        """Record the value for the rule, reduced by decoupled decay; ``rate`` has its dtype and device."""
         return value * (1.0 - rate * self.weight_decay) if self.decays_values else value
 
     @property

@@ -30,7 +30,7 @@ class _Named(Optimizer):
         if unknown or positional:
             raise DeclarationError(
                 f"{type(self).__name__}({f'{unknown[0]}=…' if unknown else f'{rate!r}, {positional[0]!r}'})",
-                rule=f"its options must be among {', '.join(['rate', *names, *options])}, all but the rate by name",
+                rule=f"options (all but the rate by name) must be among {', '.join(['rate', *names, *options])}",
                 fix=f"{type(self).__name__}(rate=0.01)",
             )
         settings = {**self.defaults, **numbers}

@@ -49,9 +49,9 @@ class Optimizer:
     """Optimizer of an update rule: ``Optimizer(rule, rate)``; ``rate`` is a number or a learning-rate policy.
 
     Options for any rule: ``weight_decay``, which is added to the gradients or, with ``decoupled``, subtracted from the
-    parameters; ``clip_norm``, the maximum joint norm of all gradients; and ``groups`` of parameters with another rate
-    or decay, or frozen (ParameterGroup). ``attach`` sets the parameters, and ``step`` updates them once. A custom rule
-    is a frozen dataclass:
+    parameters; ``clip_norm``, the maximum joint norm of all gradients; and ``groups`` of parameters that have another
+    rate or decay, or are frozen (ParameterGroup). ``attach`` sets the parameters, and ``step`` updates them once. A
+    custom rule is a frozen dataclass:
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Optimizer:
         self._allocate(self.state())
 
     def _allocate(self, state: Mapping[str, Array]) -> None:
-        """Allocate memory for parameters and state on the parameters' devices; state that ``state`` lacks is zero."""
+        """Allocate memory for parameters and state on the parameters' devices; entries missing from ``state`` are 0."""
         # The compiled step uses the old memory.
         self.memory = ParameterMemory({**self.parameters, **self.replaced})
         self._compiled, self.spares = None, {}

@@ -61,7 +61,7 @@ class ParameterGroup:
         if frozen == bool(self._changes()):
             raise DeclarationError(
                 repr(self),
-                rule="a group must be frozen, or have a separate rate or weight_decay, and not both",
+                rule="a group must be frozen, or have a separate rate or weight_decay, but not both",
                 fix=f"{_EXAMPLE}, or frozen=True",
             )
 
@@ -167,7 +167,7 @@ def as_rate(rate: float | LearningRate) -> LearningRate:
     if isinstance(base, (int, float)) and base < 0:
         raise DeclarationError(
             f"an optimizer of the rate {policy!r}",
-            rule="a learning rate must be 0 or more: a step goes against the gradient",
+            rule="a learning rate must be 0 or more, because a step goes against the gradient",
             fix=f"{-base!r}; to make a loss larger, train its negative",
         )
     return policy

@@ -61,7 +61,7 @@ def test_a_scalar_may_be_sparse(tmp_path: Path) -> None:
         (PLACES[[0, 2, 0]], r"two elements at \[0, 1\]\n.*must have at most one element at each index"),
         (np.array([7, 5, 5]), r"two elements at \[5\]\n.*must have at most one element at each index"),
         (PLACES[:2], "at indices of int64, shape"),
-        (PLACES[:, :, None], "one axis of elements, each with one int64 index"),
+        (PLACES[:, :, None], "a vector, and each must have one int64 index"),
     ],
 )
 def test_indices_outside_a_sparse_tensor_raise_an_error(places: NDArray[np.int64], words: str, tmp_path: Path) -> None:

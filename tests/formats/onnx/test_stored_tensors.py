@@ -41,7 +41,7 @@ def test_elements_stored_in_a_wider_type_must_be_in_the_range_of_their_dtype(kin
         if field == "uint64_data" and number < 0:
             continue
         with pytest.raises(
-            ex.FileError, match=rf"'w' of .* has elements from .*\n.*its elements must be in {low} … {high}"
+            ex.FileError, match=rf"'w' of .* has elements from .*\n.*elements of this dtype must be in {low} … {high}"
         ):
             array(kind, [2], **{field: [number, 1]})
 
@@ -49,7 +49,7 @@ def test_elements_stored_in_a_wider_type_must_be_in_the_range_of_their_dtype(kin
 @pytest.mark.parametrize("kind", [HALF, SHORT, TensorProto.BOOL])
 @pytest.mark.parametrize("number", [-1, 2**16])
 def test_bits_of_halves_and_booleans_must_fit_their_width(kind: int, number: int) -> None:
-    with pytest.raises(ex.FileError, match="its elements must be in 0"):
+    with pytest.raises(ex.FileError, match="elements of this dtype must be in 0"):
         array(kind, [1], int32_data=[number])
 
 

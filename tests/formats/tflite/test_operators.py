@@ -190,7 +190,7 @@ REFUSED = {
         Case("NEG", [BYTES], results=[WHOLE]), "the same scale and the zero point 0"),
     "an order of two scales of 16 bits": (
         Case("LESS", [WORDS, Input(replace(WORDS.tensor, scale=(0.1,)), WORDS.array)], results=[Tensor(dtype="bool")]),
-        "int16 operands must have one scale"),
+        "int16 operands must have the same scale"),
     "an order of halves": (
         Case("LESS", [Input(replace(WORDS.tensor, dtype="int32"), WORDS.array.astype(np.int32))] * 2,
              results=[Tensor(dtype="bool")]), "operands must be int8, uint8 or int16"),

@@ -134,7 +134,7 @@ class _Graph:
             raise _refusal(
                 operator,
                 "it rounds to the nearest element as in opset 10: up on axes that shrink, down on others",
-                "all axes must have one nearest_mode",
+                "all axes must have the same nearest_mode",
             )
         if operator.arguments.get(FLATTENS):
             yield from self._flattened(operator, type, inputs, attributes)

@@ -159,7 +159,7 @@ def _broadcast(x: Expr, mask: Expr) -> tuple[Expr, Expr]:
     if mask.dtype.kind != "b" or shape is None:
         raise OperandError(
             f"a mask {mask.type} of {x.type}",
-            rule="the mask must be boolean and broadcast together with the operand",
+            rule="the mask must be boolean, and must broadcast together with the operand",
         )
     return broadcast_to(x, shape), broadcast_to(mask, shape)
 

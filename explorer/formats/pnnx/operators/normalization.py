@@ -74,7 +74,7 @@ def batch_norm_(
     statistics: Statistics,
 ) -> Expr:
     """Normalize with the stored mean and variance, or with the input's if none are stored."""
-    # pnnx writes modules with track_running_stats=False, which always use the input's statistics, as this function
+    # pnnx writes a module with track_running_stats=False, which uses the input's statistics, as a call of this function
     axes = (0, *range(2, input.ndim))
     is_stored = running_mean is not None and running_var is not None
     wide = input if is_stored else cast(input, accumulator_dtype(input.dtype))

@@ -34,7 +34,7 @@ def detect(op: OperatorContext, *maps: Expr) -> Expr:
     strides = [constant for constant in numbered if constant.shape == (len(maps),)]
     if len(strides) != 1:
         raise OperandError(
-            f"{len(strides)} constants of shape ({len(maps)},)", rule="there must be one such constant, the strides"
+            f"{len(strides)} constants of shape ({len(maps)},)", rule="one constant, the strides, must have this shape"
         )
     rows_of_boxes = []
     for index, x in enumerate(maps):

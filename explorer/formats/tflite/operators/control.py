@@ -19,7 +19,7 @@ from explorer.ops.control.while_loop import while_loop
 
 @operator("IF")
 def if_(op: OperatorContext, cond: Expr, *inputs: Expr) -> Any:
-    """Return the results of the graph ``then`` for ``inputs`` if ``cond`` is true, else those of the graph ``else``."""
+    """Return the results of the graph ``then`` for ``inputs`` if ``cond`` is true, else of the graph ``else``."""
     condition = _scalar(cond)
     if is_known(condition):
         taken = bool(value_of(condition).all())

@@ -140,7 +140,7 @@ for _type, _records in names_in("tflite", BINARY).items():
 
 
 def _comparable(op: OperatorContext, x: Expr, y: Expr) -> tuple[Expr, Expr]:
-    """Return x and y as integers that can be compared, each in a finer scale.
+    """Return x and y as integers in a common scale, so that they can be compared.
 
     The integers have the same order as the real numbers, but 16-bit numbers that are close together become equal.
     """
@@ -154,8 +154,8 @@ def _comparable(op: OperatorContext, x: Expr, y: Expr) -> tuple[Expr, Expr]:
         if scale_and_zero_point(op, "x") != scale_and_zero_point(op, "y"):
             raise OperandError(
                 f"x and y have the scales {scale_and_zero_point(op, 'x')[0]} and {scale_and_zero_point(op, 'y')[0]}",
-                rule="int16 operands must have one scale and zero point, since TensorFlow Lite compares the stored "
-                "integers",
+                rule="int16 operands must have the same scale and zero point, since TensorFlow Lite compares the "
+                "stored integers",
             )
         return x, y
     sides = []

@@ -145,7 +145,7 @@ def requantize(
     scale, zero = scale_and_zero_point(op, "output")
     if op.argument("output.dtype") != x.dtype.name:
         raise OperandError(
-            f"input is {x.type}, the result {op.argument('output.dtype')}", rule="both must have one dtype"
+            f"input is {x.type}, the result {op.argument('output.dtype')}", rule="both must have the same dtype"
         )
     rounded = (rounding or rounded_twice)(cast(total, INT64), *quantized_multipliers(factors))
     low, high = result_limits(scale, zero, x.dtype, activation)
@@ -295,8 +295,8 @@ def quantized_product(
 def _factors(op: OperatorContext, x: Expr, name: str, weights: Expr, axis: int) -> tuple[NDArray[np.float64], int]:
     """Return the factors that convert integer sums to the result's scale, and the zero point of the weights.
 
-    The weights must have one scale, or one for each filter or result along ``axis``. Raise OperandError if they have
-    other scales, or zero points that interpreters do not support. If the input is int16, the weights must be int8.
+    The weights must have a single scale, or one scale per filter or result along ``axis``. Raise OperandError if
+    they have other scales, or zero points that interpreters do not support. An int16 input requires int8 weights.
     """
     check_dtypes(op, wide=True, input=x)
     with_dtype(INT8 if x.dtype == _INT16 else x.dtype, **{name: weights})
@@ -309,8 +309,8 @@ def _factors(op: OperatorContext, x: Expr, name: str, weights: Expr, axis: int) 
     ):
         raise OperandError(
             f"{name} has {own.scale.size} scales along axis {own.axis}",
-            rule="there must be one scale, or one for each filter or result, and zero points must be 0; only a single "
-            "uint8 scale may have another zero point",
+            rule="there must be a single scale, or one scale per filter or result; zero points must be 0, except the "
+            "zero point of a single uint8 scale",
         )
     # in single precision for uint8, as in the interpreter
     with np.errstate(over="ignore"):
@@ -336,13 +336,13 @@ def _check_bias(op: OperatorContext, bias: Expr, name: str, x: Expr) -> None:
         raise OperandError(
             f"bias has the scale {scale:.6g} and the zero point {zero}",
             rule=f"the scale must be {expected:.6g}, the scale of the input times the scale of the weights, and the "
-            "zero point 0",
+            "zero point must be 0",
             fix="convert the model again",
         )
 
 
 def rounding_of(x: Expr) -> Rounding:
-    """Return the rounding of sums of products with ``x``, which has shorter multipliers for int16."""
+    """Return the rounding of sums of products with ``x``; if ``x`` is int16, multipliers are shorter."""
     return rounded_wide if x.dtype == _INT16 else rounded_twice
 
 

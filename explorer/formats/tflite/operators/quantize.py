@@ -87,7 +87,7 @@ def _scaled(op: OperatorContext, name: str, x: Expr) -> tuple[Expr, Expr]:
     if not 0 <= axis < x.ndim or scale.shape != (x.shape[axis],) or zero.size not in (1, scale.size):
         raise OperandError(
             f"{name} is {x.type} with {scale.size} scales for axis {axis}",
-            rule="there must be one scale, or one for each element of the axis",
+            rule="there must be a single scale, or one scale for each index of the axis",
         )
     shape = (scale.size, *[1] * (x.ndim - 1 - axis))
     return reshape(scale, shape), reshape(zero, shape if zero.size > 1 else ())

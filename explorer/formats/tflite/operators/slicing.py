@@ -189,7 +189,7 @@ def one_hot(indices: Expr, depth: Known[int], on_value: Expr, off_value: Expr, *
     if depth < 0 or not are_scalars or indices.dtype.kind not in "iu":
         raise OperandError(
             f"indices {indices.type}, depth={depth}, on_value {on_value.type}, off_value {off_value.type}",
-            rule="indices must be integers, depth at least 0, and on_value and off_value scalars of one dtype",
+            rule="indices must be integers, depth ≥ 0, and on_value and off_value scalars of the same dtype",
         )
     axis = normalize_axis(axis, indices.ndim + 1, "ONE_HOT")
     claim_constant("ONE_HOT", depth)

@@ -87,7 +87,7 @@ def _check(type: str, operands: Sequence[Expr], outputs: int) -> None:
     if outputs != len(operands) or len(operands) > MAX_BLOBS or (len(kinds) > 1 and type != "Allgather"):
         raise OperandError(
             f"{', '.join([repr(x.type) for x in operands])} to {counted_text(outputs, 'output')}",
-            rule=f"{type} must have at most {MAX_BLOBS} inputs, with one shape and dtype, and one output for each",
+            rule=f"{type} must have at most {MAX_BLOBS} inputs of the same shape and dtype, and one output for each",
             fix=f'net.{type}(["x0", "x1"], ["x0", "x1"])',
         )
 

@@ -115,7 +115,7 @@ def dict_vectorizer(X: Expr, *, vocabulary: Vocabulary) -> Expr:
     if len({*vocabulary}) != count or X.shape != (count,) or X.dtype.kind not in "iufU":
         raise OperandError(
             f"{count} keys for {X.type}",
-            rule="DictVectorizer: keys must be unique, with an element for each key",
+            rule="DictVectorizer: keys must be unique, and the operand must have one element for each key",
         )
     return reshape(X, (1, X.size))
 

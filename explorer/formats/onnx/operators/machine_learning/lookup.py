@@ -30,7 +30,7 @@ _UNKNOWN_STRING, _UNKNOWN_NUMBER = "_Unused", -1
 
 
 class Lookup(Operation):
-    """Index of each element among sorted keys; the number of keys for an element without a key."""
+    """Index of each element among sorted keys, or the number of keys if the element is not a key."""
 
     is_complete: bool = False
     """whether running raises ValueError for an element without a key"""
@@ -108,7 +108,7 @@ def label_encoder(
     default_string: str = _UNKNOWN_STRING,
     classes_strings: tuple[str, ...] = (),
 ) -> Expr:
-    """Return the value of each element; in opset 1, strings are mapped to their list positions or the reverse."""
+    """Return the value of each element; in opset 1, strings are mapped to list positions, or positions to strings."""
     if classes_strings:
         positions = np.arange(len(classes_strings))
         return _mapped(X, positions, np.array(classes_strings), default_int64, default_string)

@@ -52,7 +52,7 @@ class NgramCounts(Operation):
     def infer(self, x: TensorType, *tables: TensorType) -> TensorType:
         """Return the type of the counts, float32."""
         if x.rank not in (1, 2) or x.dtype.kind != "i":
-            raise self.refuse((x, *tables), "the tokens must be integers with one or two axes")
+            raise self.refuse((x, *tables), "the tokens must be an integer tensor with one or two axes")
         return TensorType((*x.shape[:-1], self.size), np.dtype(np.float32))
 
     def kernel(self, out: Array, x: Array, *tables: Array) -> Array:

@@ -50,7 +50,7 @@ def _aggregated(x: Expr, tables: TreeTables, targets: int, aggregate: Aggregate)
 
 @dataclass(frozen=True, kw_only=True)
 class Opset1Trees:
-    """Attributes of opsets 1 to 4, in which the id of its tree and its own id identify a node."""
+    """Attributes of opsets 1 to 4, in which a node is identified by the id of its tree and its own id."""
 
     nodes_treeids: Known[Ints]
     nodes_nodeids: Known[Ints]

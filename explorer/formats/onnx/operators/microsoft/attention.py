@@ -258,7 +258,7 @@ def _mask_scores(
         if mask.size != sequences and not with_starts:
             raise OperandError(
                 f"a mask {mask.type} for {sequences} sequences",
-                rule="a mask with one axis must have a length for each sequence; in Attention, starts may follow",
+                rule="a mask with one axis must have one length per sequence; in Attention, start positions may follow",
             )
         is_visible = reshape(mask[:sequences], (-1, 1)) > positions
         if with_starts:

@@ -250,7 +250,7 @@ def product_with_narrow_weights(
     if bits not in (4, 8) or B.dtype != np.uint8 or g_idx is not None:
         raise OperandError(
             f"bits={bits}, B of {B.dtype.name}",
-            rule="MatMulNBits must have 4-bit or 8-bit B in uint8, without g_idx",
+            rule="MatMulNBits: B must contain 4-bit or 8-bit integers in uint8, and g_idx must be omitted",
         )
     blocks = -(-K // block_size)
     weights = cast(reshape(_unpacked(B, bits), (N, blocks, block_size)), A.dtype)

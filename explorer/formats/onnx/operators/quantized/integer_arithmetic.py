@@ -225,7 +225,7 @@ def _convolution(
 
 
 def _of_channels(parameter: Expr, axes: Shape) -> Expr:
-    """Return a parameter of filters; a list has one number per filter, and gets trailing ``axes`` of length 1."""
+    """Return a parameter of filters; if it has one number per filter, append ``axes``, which have length 1."""
     return as_scalar(parameter) if parameter.size == 1 else reshape(parameter, (parameter.size, *axes))
 
 

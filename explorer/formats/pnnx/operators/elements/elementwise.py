@@ -257,20 +257,20 @@ def ldexp(input: Expr, other: Expr | Number) -> Expr:
 
 @file_operator("aten::lerp", "torch.lerp")
 def lerp(input: Expr, end: Expr, weight: Expr | Number) -> Expr:
-    """Return a + w · (b − a), where w is ``weight``."""
+    """Return ``input + weight · (end − input)``."""
     result: Expr = input + (end - input) * weight
     return result
 
 
 @file_operator("aten::addcmul", "torch.addcmul")
 def addcmul(input: Expr, tensor1: Expr, tensor2: Expr, value: Expr | Number = 1) -> Expr:
-    """Return a + v · b · c, where v is ``value``."""
+    """Return ``input + value · tensor1 · tensor2``."""
     return _added(input, tensor1 * tensor2, value)
 
 
 @file_operator("aten::addcdiv", "torch.addcdiv")
 def addcdiv(input: Expr, tensor1: Expr, tensor2: Expr, value: Expr | Number = 1) -> Expr:
-    """Return a + v · b / c, where v is ``value``."""
+    """Return ``input + value · tensor1 / tensor2``."""
     return _added(input, tensor1 / tensor2, value)
 
 
