@@ -133,7 +133,7 @@ def returning(made: Callable[[ex.Expr], Any], outputs: tuple[str, ...] = ("outpu
         (lambda x: {"a": x}, ("a", "b"), "returned a mapping of 'a'"),
         (lambda x: {"a": x, "b": x, "c": x}, ("a", "b"), "returned a mapping of 'a', 'b', 'c'"),
         (lambda x: {"a": x, "b": 3.0}, ("a", "b"), "returned a float for the port 'b'"),
-        (lambda x: x if x.sum() > 0 else -x, ("output",), "use ex.where"),
+        (lambda x: x if x.sum() > 0 else -x, ("output",), "ex.where by element"),
     ],
 )
 def test_an_invalid_result_of_forward_raises_an_error(made: Any, outputs: Any, message: str) -> None:

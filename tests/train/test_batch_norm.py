@@ -197,7 +197,7 @@ def test_a_batch_norm_inside_another_layer_raises_an_error() -> None:
     [
         (lambda: T.BatchNorm("n", 0), "channels must be an integer of 1 or more"),
         (lambda: T.BatchNorm("n", 2, momentum=1.5), "momentum must be a number from 0 to 1"),
-        (lambda: T.BatchNorm("n", 2, epsilon=-1e-5), "epsilon must be a number of 0 or more"),
+        (lambda: T.BatchNorm("n", 2, epsilon=-1e-5), "epsilon must be finite, and 0 or more"),
         (lambda: T.BatchNorm("n", 2, samples="middle"), "samples"),
         (lambda: T.BatchNorm("n"), "channels"),
     ],

@@ -97,7 +97,7 @@ def test_weights_of_positive_labels_must_be_numbers() -> None:
     for wrong in (-1, np.nan, "3", [], [1, -1], True):
         with refused(ex.OperandError, "positive_weight must be a finite number of 0 or more"):
             T.BinaryCrossEntropy(positive_weight=wrong)
-    with refused(ex.OperandError, "one for each position"):
+    with refused(ex.OperandError, "a number for each position"):
         T.BinaryCrossEntropy(positive_weight=[1, 2])(np.full((2, 3), 0.5), np.ones((2, 3)))
     with refused(ex.OperandError, "logits must be True or False"):
         T.BinaryCrossEntropy(logits=1)  # type: ignore[arg-type]
@@ -183,7 +183,7 @@ def test_node_by_node_training_with_a_weighted_loss_equals_one_plan() -> None:
 def test_a_module_needs_a_scalar_loss() -> None:
     with refused(ex.DeclarationError, "reduction='none'", "must be one number"):
         T.Module(loss=T.CrossEntropy(reduction="none"), optimizer=T.SGD(0.1))
-    with refused(ex.OperandError, "only a number has a gradient"):
+    with refused(ex.OperandError, "only a single number has a gradient"):
         T.CrossEntropy(reduction="none").gradient(np.zeros((2, 3)), np.array([0, 1]))
 
 
@@ -197,7 +197,7 @@ def test_class_weights_must_be_numbers(wrong: Any) -> None:
 
 @pytest.mark.spec("T-3")
 def test_there_must_be_as_many_class_weights_as_classes() -> None:
-    with refused(ex.OperandError, "2 class_weights", "the output's last axis has 3"):
+    with refused(ex.OperandError, "2 class_weights", "the output has 3 classes"):
         T.CrossEntropy(class_weights=[1, 2])(np.zeros((2, 3)), np.array([0, 1]))
     with refused(ex.UnknownNameError, "class_weights"):
         T.CrossEntropy(class_weight=[1, 2])
@@ -368,8 +368,8 @@ def test_invalid_weights_raise_an_error(wrong: Any) -> None:
 def test_weights_must_be_in_the_range_of_the_dtype_of_the_output() -> None:
     """Beyond the largest float32 they became infinite, and the loss NaN."""
     output, label = np.zeros((2, 2), np.float32), np.array([0, 1])
-    with refused(ex.OperandError, "class_weights 1e+39", "numbers of float32"):
+    with refused(ex.OperandError, "class_weights 1e+39", "float32 must be able"):
         T.CrossEntropy(class_weights=[1e39, 1])(output, label)
-    with refused(ex.OperandError, "positive_weight 1e+39", "numbers of float32"):
+    with refused(ex.OperandError, "positive_weight 1e+39", "float32 must be able"):
         T.BinaryCrossEntropy(logits=True, positive_weight=[1e39, 1])(output, np.eye(2))
     assert np.isfinite(T.CrossEntropy(class_weights=[1e39, 1])(output.astype(float), label))

@@ -148,7 +148,7 @@ def test_confident_wrong_probabilities_have_a_finite_loss() -> None:
 
 @pytest.mark.spec("T-3")
 def test_output_and_label_must_have_equal_shapes_and_a_loss_has_a_type() -> None:
-    with pytest.raises(ex.OperandError, match="one shape"):
+    with pytest.raises(ex.OperandError, match="the same shape"):
         T.MeanSquaredError()(np.ones((2, 3)), np.ones((3, 2)))
     with pytest.raises(ex.OperandError, match="class indices"):
         T.CrossEntropy()(np.ones((2, 3)), np.array([1, 2, 0]))

@@ -97,7 +97,7 @@ def test_operators_for_gpus_and_mismatching_operands_raise_an_error() -> None:
     net.input("a", (2,)), net.input("b", (3,))
     net.Allreduce(["a", "b"], ["c", "d"])
     net.set_outputs(["c", "d"])
-    with refused(ex.OperandError, "2 float32, 3 float32", "one shape"):
+    with refused(ex.OperandError, "2 float32, 3 float32", "the same shape"):
         net.run(np.zeros(2, np.float32), np.zeros(3, np.float32))
     net = ex.Net("placed")
     net.output(net.CopyToDevice(net.input("x", (2,)), "y", device="acelerator"))
