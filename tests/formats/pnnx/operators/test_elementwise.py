@@ -26,7 +26,7 @@ COMPLEX = np.array([1 + 2j], np.complex64)
         ("aten::xlogy", [2.0, 3.0], ["operands [2.0, 3.0]", "one of the operands must be a tensor"]),
         ("aten::fake_quantize_per_tensor_affine", [REAL, 0.1, 0, 9, 2], ["9 … 2", "quant_min must not be above"]),
         ("aten::fake_quantize_per_tensor_affine", [REAL, "fine", 0, 0, 2], ["scale is 'fine'", "a tensor of numbers"]),
-        ("aten::fake_quantize_per_channel_affine", [REAL, REAL[:2], REAL, 0, 0, 2], ["one of each for each channel"]),
+        ("aten::fake_quantize_per_channel_affine", [REAL, REAL[:2], REAL, 0, 0, 2], ["one of each per channel"]),
         ("aten::log2", [COMPLEX, 1], ["operand 1 (x1): not supported by explorer's aten::log2"]),
     ],
 )
