@@ -62,3 +62,5 @@ def test_plans_are_asked_by_names():
     assert plan.why("tanh", "sum").startswith("tanh and sum")
     with pytest.raises(ValueError, match="is called 'tahn'"):
         plan.explain("tahn")
+    with pytest.raises(ex.OperandError, match=r"3 as a node of this plan\n.*or a name of"):
+        plan.explain(3)

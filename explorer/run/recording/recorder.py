@@ -177,6 +177,12 @@ def node_id(planned: Plan, expr: Expr) -> int:
     for index, node in enumerate(expressions(planned)):
         if node is expr:
             return index
+    if not isinstance(expr, Expr):
+        raise OperandError(
+            f"{expr!r} as a node of this plan",
+            rule="a node must be an expression, or a name of an operator, layer, scope, variable or operation",
+            fix='plan.explain("tanh"), plan.explain(y)',
+        )
     raise OperandError(
         f"{expr!r} in this plan",
         rule="the expression must be needed by the plan's results, or produced by a pass",

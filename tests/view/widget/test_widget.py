@@ -216,6 +216,5 @@ def test_fusion_is_predicted_at_the_stage_that_fuses():
 
 def test_help_on_a_view_begins_with_its_documentation():
     view = GraphView(sample.mlp())
-    assert (
-        pydoc.render_doc(view, renderer=pydoc.plaintext).splitlines()[4].strip(" |").startswith("View of a recording")
-    )
+    text = pydoc.render_doc(view, renderer=pydoc.plaintext)
+    assert 0 < text.find("View of a recording") < text.find("Method resolution order")
