@@ -35,7 +35,7 @@ def test_inputs_and_outputs_that_read_alike_are_said_once(show):
     assert rows(view, "outputs") == ["sum scalar float32 ×6"]
     assert rows(view, "inputs")[0] == "x 3 float32"
     assert "3 float32 ×6" in rows(view, "inputs")
-    expect(view.locator(".ex-say")).to_contain_text("→ scalar float32 ×6")
+    expect(view.locator(".ex-say")).to_contain_text("→ scalar f32 ×6")
     expect(view.locator(".ex-say")).not_to_contain_text("tensor")
 
 
@@ -90,7 +90,7 @@ def test_a_models_inputs_and_outputs_are_those_of_its_file(show):
     view = show(net.preview_plan().recording)
     assert rows(view, "inputs") == ["first 2 float32", "second 2 float32"]
     assert rows(view, "outputs") == [f"{output} = add 2 float32"]
-    expect(view.locator(".ex-say")).to_contain_text("first 2 float32, second 2 float32 → 2 float32")
+    expect(view.locator(".ex-say")).to_contain_text("first 2 f32, second 2 f32 → 2 f32")
     press(view, "/")
     view.locator(".ex-search input").fill(f"name:{output}")
     view.locator(".ex-results button").click()

@@ -141,6 +141,12 @@ export class Trace {
     return this.shapeText(row) + this.recording.types[row].text;
   }
 
+  /** Return the type of a node as the graph shows it, "32×64 f32". @param {number} node */
+  shortType(node) {
+    const slot = this.layout.slots[this.slotOf[this.origin(node)]];
+    return slot ? this.layout.texts[slot.text[this.placeOf[this.origin(node)]]][1] : this.typeText(this.nodes.type[node]);
+  }
+
   /** Format the shape of a type, "32×64" or "batch=32×64", "" if it has no single shape. @param {number} row a row of types */
   shapeText(row) {
     const { shape, named } = this.recording.types[row];

@@ -26,13 +26,13 @@ export class Summary {
     this.sentence = this.#sentence();
   }
 
-  /** Return a sentence: "resnet18: 1×3×224×224 float32 → 1×1000 float32, 11,684,712 parameters, 3.64 G flops." */
+  /** Return a sentence with types as short as in nodes: "resnet18: 1×3×224×224 f32 → 1×1000 f32, 11,684,712 parameters, 3.64 G flops." */
   #sentence() {
     const { trace, takes, gives } = this;
     const title = trace.recording.title;
     const several = takes.length > 1;
-    const inputs = takes.map(({ node, name }) => [several && (name ?? (this.#isNamed(node) && trace.label(node))), this.#type(node)].filter(Boolean).join(" "));
-    const flow = gives.length ? [listed(inputs), listed(gives.map(({ node }) => this.#type(node)))].filter(Boolean).join(" → ") : "";
+    const inputs = takes.map(({ node, name }) => [several && (name ?? (this.#isNamed(node) && trace.label(node))), trace.shortType(node)].filter(Boolean).join(" "));
+    const flow = gives.length ? [listed(inputs), listed(gives.map(({ node }) => trace.shortType(node)))].filter(Boolean).join(" → ") : "";
     const cost = this.totals.at(0)[0];
     const sums = [cost.parameters && `${counted(cost.parameters, "parameter")} · ${bytesText(cost.weights)}`, cost.flops && shortCounted(cost.flops, "flop")];
     const said = [flow, ...sums].filter(Boolean).join(", ");
