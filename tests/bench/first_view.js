@@ -22,12 +22,17 @@
   });
   const side = (p, q, r) => (q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0]);
   const cross = (a, b, c, d) => side(a, b, c) * side(a, b, d) < 0 && side(c, d, a) * side(c, d, b) < 0;
+  // Edges that share an end run together near it, which is a bundle rather than a crossing.
+  const distance = (p, q) => Math.hypot(p[0] - q[0], p[1] - q[1]);
+  const shared = (one, other) => [[0, 0], [-1, -1], [0, -1], [-1, 0]].map(([i, j]) => [one.points.at(i), other.points.at(j)]).filter(([p, q]) => distance(p, q) < 40).map(([p]) => p);
   let crossings = 0;
   for (let i = 0; i < lines.length && lines.length < 900; i++)
-    for (let j = i + 1; j < lines.length; j++)
+    for (let j = i + 1; j < lines.length; j++) {
+      const ends = shared(lines[i], lines[j]);
       for (let a = 0, found = 0; a + 1 < lines[i].points.length && found < 3; a++)
         for (let b = 0; b + 1 < lines[j].points.length && found < 3; b++)
-          if (cross(lines[i].points[a], lines[i].points[a + 1], lines[j].points[b], lines[j].points[b + 1])) { found++; crossings++; }
+          if (cross(lines[i].points[a], lines[i].points[a + 1], lines[j].points[b], lines[j].points[b + 1]) && ends.every((end) => distance(end, lines[i].points[a]) > 60)) { found++; crossings++; }
+    }
   const far = ([x, y], [left, top, right, bottom]) => Math.hypot(x - Math.min(Math.max(x, left), right), y - Math.min(Math.max(y, top), bottom)) > 3;
   const over = lines.reduce((sum, { points }) => sum + drawn.filter(([, box]) => far(points[0], box) && far(points.at(-1), box) && points.some(([x, y]) => x > box[0] + 3 && x < box[2] - 3 && y > box[1] + 3 && y < box[3] - 3)).length, 0);
   const turn = ({ points }) => points.slice(2).reduce((sum, point, index) => {

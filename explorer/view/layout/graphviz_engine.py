@@ -10,7 +10,7 @@ import contextlib
 import json
 import threading
 from bisect import bisect_left
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -26,6 +26,8 @@ _CROP = 34
 """height in px of the rank between the border and the first items, which is removed if no edge needs it"""
 _TRUNK_WEIGHT = 64
 """weight of a trunk's edge; dot uses 8 between the inner points of a long edge"""
+_MANY = 4
+"""minimum number of readers, each with an operand that only it reads, of an item drawn one rank higher"""
 _NARROW, _CROWDED = 10, 8
 """px between edges in crowded graphs, and the minimum ratio of edges (counted on each rank) to items in such graphs"""
 
@@ -123,11 +125,12 @@ def dot_text(graph: LayoutGraph) -> str:
         lines.append(
             f'subgraph cluster_{number} {{graph [margin=12 label="M" fontname="Courier" fontsize=10] {inside}}}'
         )
-    straight = trunk(len(graph.sizes), graph.edges)
+    straight, raised = trunk(len(graph.sizes), graph.edges), _raised(graph)
     for tail, head in graph.edges:
         start = _port("in", tail) if tail < 0 else f"{tail}:s"
         end = _port("out", head) if head < 0 else f"{head}:n"
-        lines.append(f"{start} -> {end}" + (f" [weight={_TRUNK_WEIGHT}]" if (tail, head) in straight else ""))
+        attributes = f"weight={_TRUNK_WEIGHT} " * ((tail, head) in straight) + "minlen=2" * (tail in raised)
+        lines.append(f"{start} -> {end}" + (f" [{attributes}]" if attributes else ""))
     for side, ports in zip(("in", "out"), graph.order, strict=True):
         for left, right in pairwise(ports):
             lines.append(f"{_port(side, -1 - left)} -> {_port(side, -1 - right)} [style=invis]")
@@ -140,6 +143,24 @@ def dot_text(graph: LayoutGraph) -> str:
             lines.append(f"{item} -> out [style=invis weight=0]")
     lines.append("}")
     return "\n".join(lines)
+
+
+def _raised(graph: LayoutGraph) -> set[int]:
+    """Return the items without operands that are drawn above the other operands of their many readers.
+
+    On the same rank, edges to all readers would cross the edges of the operands between them.
+    """
+    operands: dict[int, list[int]] = {}
+    readers: Counter[int] = Counter()
+    for tail, head in graph.edges:
+        operands.setdefault(head, []).append(tail)
+        readers[tail] += 1
+    beside: Counter[int] = Counter()
+    for tails in operands.values():
+        sources = [tail for tail in tails if tail >= 0 and tail not in operands]
+        if any(readers[tail] == 1 for tail in sources):
+            beside.update(tail for tail in sources if readers[tail] > 1)
+    return {item for item, count in beside.items() if count >= _MANY}
 
 
 def border(graph: LayoutGraph) -> tuple[list[str], list[str]]:

@@ -145,3 +145,15 @@ def test_layouts_of_passing_edges_are_the_same_each_time():
     recording = digits()
     once, again = ([*Layouts(build_model(recording))] for _ in range(2))
     assert json.dumps([layout.routes for layout in once]) == json.dumps([layout.routes for layout in again])
+
+
+@pytest.mark.spec("V-24")
+def test_a_value_with_many_readers_is_above_the_weights_of_its_readers():
+    """Operands that only one node reads are next to it, and edges of a shared operand pass between them."""
+    sizes = ((60, 30),) * 11
+    edges = tuple(edge for reader in range(5) for edge in ((0, 6 + reader), (1 + reader, 6 + reader)))
+    placed = dot().place(LayoutGraph(sizes, frozenset(), edges))
+    (_, shared), *weights = placed.centres[:6]
+    assert all(shared < y for _, y in weights)
+    readers = placed.centres[6:]
+    assert all(abs(weight[0] - reader[0]) < 85 for weight, reader in zip(weights, readers, strict=True))
