@@ -6,6 +6,7 @@ All text is measured and shortened here, so that Python and the browser draw box
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from explorer.record import Recording
@@ -30,6 +31,8 @@ from explorer.view.tree.box_tree import Box, BoxItem, Tree, drop_single, lifted,
 from explorer.view.tree.slots import Slots, build_slots, first_change
 from explorer.view.tree.structural_hash import Structure
 
+_GENERATED = re.compile(r"node_.+|n\d+|val_\d+|pnnx_expr_\d+")
+"""names that torch.onnx, skl2onnx and pnnx generate"""
 _TYPE = 120.0
 """maximum width in px of an operator's type, which leaves space for its result's type"""
 
@@ -122,17 +125,35 @@ def _box_texts(recording: Recording, slots: Slots, tree: Tree, totals: list[Tota
     return texts
 
 
+def is_generated(name: str, type_: str) -> bool:
+    """Return whether an exporter generated an operator's name, such as ``node_Conv_3``, ``val_7`` or ``Conv_3``.
+
+    >>> is_generated("node_Conv_3", "Conv"), is_generated("F.relu_2", "F.relu"), is_generated("conv1", "Conv")
+    (True, True, False)
+    """
+    return bool(_GENERATED.fullmatch(name)) or bool(re.fullmatch(rf"{re.escape(type_)}_\d+", name, re.IGNORECASE))
+
+
 def _result(recording: Recording, slots: Slots, box: Box) -> str:
-    """Return an operator's type and its result's type: ``nn.Conv2d · 8×8×8 f32``."""
+    """Return the second line of an operator: its type or its generated name, and its result's type."""
     first = [slots.nodes[slot][0] for _, slot in box.items]
     last = max([node for node in first if recording.nodes.born[node] < 0] or first)
     type_ = short_type(recording, recording.nodes.type[last], recording.dimension_names(last))
-    return type_ if box.kind == "layer" else f"{fit(box.type, TYPE, widest=_TYPE)} · {type_}"
+    if box.kind == "layer":
+        return type_
+    name = box.label.rpartition(" / ")[2]
+    return f"{fit(name if is_generated(name, box.type) else box.type, TYPE, widest=_TYPE)} · {type_}"
 
 
 def _name(box: Box) -> str:
-    """Return a box's name with the class of a layer, and with "×n" unless the box is a part."""
+    """Return a box's name with the class of a layer, and with "×n" unless the box is a part.
+
+    The type of an operator replaces a name that an exporter generated: ``layer1 / Conv``, not ``layer1 / node_Conv_3``.
+    """
     label = f"{box.label} · {box.type}" if box.kind == "layer" and box.type else box.label
+    scope, separator, name = box.label.rpartition(" / ")
+    if box.is_operator and box.kind != "layer" and is_generated(name, box.type):
+        label = scope + separator + box.type
     if box.count == 1 or box.kind == "part":
         return fit(label, NAME, bold=True)
     times = f" ×{box.count:,}"
