@@ -128,6 +128,7 @@ def _box_texts(recording: Recording, slots: Slots, tree: Tree, totals: list[Tota
 def is_generated(name: str, type_: str) -> bool:
     """Return whether an exporter generated an operator's name, such as ``node_Conv_3``, ``val_7`` or ``Conv_3``.
 
+    >>> from explorer.view.model.picture_model import is_generated
     >>> is_generated("node_Conv_3", "Conv"), is_generated("F.relu_2", "F.relu"), is_generated("conv1", "Conv")
     (True, True, False)
     """
