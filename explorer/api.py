@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from explorer.cell_outputs import preview
-from explorer.core.argument_checks import check_name, check_type, named, named_methods, refuse_option
+from explorer.core.argument_checks import check_name, check_type, named, named_methods, options_of, refuse_option
 from explorer.core.attributes import as_written
 from explorer.core.errors import DeclarationError, OperandError, class_text
 from explorer.core.ir.explore_options import ExploreOptions, RecordOption, ViewOptions
@@ -20,13 +20,12 @@ from explorer.plan.rewrite.pattern import Pattern
 from explorer.record import Recording
 from explorer.record.gc_pause import gc_paused
 from explorer.record.listings import without_source
+from explorer.record.view_choices import DIRECTIONS, THEMES
 from explorer.run.diagnosis.leaf_values import leaf_answer
 from explorer.run.evalplan import EvalPlan
 from explorer.run.recording.recorder import expressions, node_id
 from explorer.save_view import save
-from explorer.view.layout.direction import DIRECTIONS
 from explorer.view.model.heat import METRICS, HeatMetric, overlay, time_difference
-from explorer.view.payload.view_payload import THEMES
 from explorer.view.widget.widget import GraphView
 
 if TYPE_CHECKING:
@@ -202,13 +201,15 @@ class ExpressionView(GraphView):
         self._lay_over(overlay(self.recording, times, "Δ time", "µs", text, "Δ time, this run − the other"))
 
 
+@options_of(ExploreOptions)
 def explore(what: Any, *more: Any, **options: Unpack[ExploreOptions]) -> View:
     """Return an interactive view of expressions, a container of expressions, a layer, a plan, a net or a recording.
 
-    All views accept the options ``theme``, ``position`` (the initial step), ``height`` (in pixels), ``selected`` (a
-    node id), ``open_boxes`` (box ids) or ``depth`` (open all boxes down to this depth), ``direction`` of the data flow
-    ("down" or "right") and ``layout``. Expressions also accept ``run``, ``record`` and ``plan`` (options of
-    `EvalPlan`), and layers accept ``inputs``. Raises UnknownNameError for any other option.
+    All views accept the options ``theme`` ("auto", "light" or "dark"), ``position`` (the initial step), ``height`` (in
+    pixels), ``selected`` (a node id), ``open_boxes`` (box ids) or ``depth`` (open all boxes down to this depth),
+    ``direction`` of the data flow ("down" or "right"), ``layout`` (as in Jupyter widgets), and ``source`` (False omits
+    source code). Expressions also accept ``run``, ``record`` and ``plan`` (options of `EvalPlan`), and layers accept
+    ``inputs``. Raises UnknownNameError for any other option.
 
     >>> view = ex.explore(ex.tanh(ex.tensor([1.0])), theme="dark", position=0)
     >>> view.theme

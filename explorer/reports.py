@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from explorer.core.argument_checks import check_name, named_methods
+from explorer.core.argument_checks import check_name, named_methods, options_of
 from explorer.core.errors import OperandError, UnknownNameError, class_text
+from explorer.core.ir.explore_options import ViewOptions
 from explorer.core.ir.expr import Expr
 from explorer.record import Recording
 from explorer.record.compare.comparison import Comparison
@@ -63,7 +64,8 @@ class ExplorableComparison(Comparison):
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
         return {"text/plain": self.text(), "text/html": self.html()}
 
-    def explore(self, *, tied: Tie = "nodes", **options: Any) -> SideBySide:
+    @options_of(ViewOptions)
+    def explore(self, *, tied: Tie = "nodes", **options: Unpack[ViewOptions]) -> SideBySide:
         """Return both plans as a widget with two synchronized views.
 
         ``tied="nodes"`` moves the other view to the kernel that contains the same nodes, ``tied="steps"`` to the step

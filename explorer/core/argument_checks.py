@@ -11,7 +11,7 @@ import inspect
 import reprlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from inspect import Parameter
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast, get_origin, get_type_hints
 
 import numpy as np
 
@@ -101,6 +101,44 @@ def checked(function: _Function) -> _Function:
 
     setattr(call, _CHECKED, True)
     return cast("_Function", call)
+
+
+class _Unset:
+    """Default of an option in signatures, where leaving it out selects a default that the signature cannot state."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+def options_of(declared: type) -> Callable[[_Function], _Function]:
+    """Decorate a function with ``**options: Unpack[declared]`` to list them in its signature, which help and IPython's
+    completion read.
+
+    >>> import inspect, typing
+    >>> from explorer.core.argument_checks import options_of
+    >>> class Options(typing.TypedDict, total=False):
+    ...     theme: typing.Literal["light", "dark"]
+    >>> @options_of(Options)
+    ... def show(what, **options): ...
+    >>> inspect.signature(show)
+    <Signature (what, *, theme: Literal['light', 'dark'] = ...)>
+    """
+    # other types are shown as written, because their evaluated form is long
+    hints = {
+        name: hint if get_origin(hint) is Literal else getattr(declared.__annotations__[name], "__forward_arg__", hint)
+        for name, hint in get_type_hints(declared).items()
+    }
+
+    def decorate(function: _Function) -> _Function:
+        signature = inspect.signature(function)
+        given = [each for each in signature.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+        listed = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=_Unset(), annotation=hint) for name, hint in hints.items()
+        ]
+        function.__signature__ = signature.replace(parameters=[*given, *listed])  # type: ignore[attr-defined]
+        return function
+
+    return decorate
 
 
 def named_methods(declared: _Class) -> _Class:

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
+from explorer.core.argument_checks import options_of
 from explorer.core.array_api.numpy_protocol import NumpyProtocol
 from explorer.core.errors import DeclarationError, OperandError
+from explorer.core.ir.explore_options import PlannedViewOptions
 from explorer.core.ir.expr import Expr, Operation, Operators, record
 from explorer.core.ir.hooks import RegisteredValue, View, hooks
 from explorer.core.shape import Sizes
@@ -38,7 +40,8 @@ class ExprLike(NumpyProtocol, Operators):
         """Register for evaluation in the thread's default plan and return a handle (MetaNN: EvalRegister)."""
         return hooks.register(self)
 
-    def explore(self, **options: Any) -> View:
+    @options_of(PlannedViewOptions)
+    def explore(self, **options: Unpack[PlannedViewOptions]) -> View:
         """Show the graph and its plan."""
         return hooks.explore(self.__expr__(), **options)
 

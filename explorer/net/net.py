@@ -31,7 +31,7 @@ from typing import Any, Self, Unpack, overload
 
 import numpy as np
 
-from explorer.core.argument_checks import check_name, named_methods
+from explorer.core.argument_checks import check_name, named_methods, options_of
 from explorer.core.errors import ExplorerError, OperandError, StateError, UnknownNameError
 from explorer.core.ir.explore_options import ViewOptions
 from explorer.core.ir.expr import Expr
@@ -75,7 +75,7 @@ from explorer.record.escape import visible
 from explorer.record.fork_locks import renew_in_children
 from explorer.record.gc_pause import gc_paused
 from explorer.record.reasons import counted_text
-from explorer.run.evalplan import EvalPlan
+from explorer.run.evalplan import EvalPlan, PlanOptions
 from explorer.run.execution.executors import EXECUTORS
 from explorer.run.runtime.marshalling import on_host
 
@@ -286,7 +286,8 @@ class Net:
 
     # -- showing ---------------------------------------------------------------------------------------------------
 
-    def preview_plan(self, *, unknown: int | None = None, **options: Any) -> EvalPlan:
+    @options_of(PlanOptions)
+    def preview_plan(self, *, unknown: int | None = None, **options: Unpack[PlanOptions]) -> EvalPlan:
         """Return a prepared plan for viewing, with all operators, including those that cannot run; nothing is computed.
 
         ``unknown`` is used for every unknown length; by default, the lengths of ``example_shapes()``, listed in the
@@ -295,7 +296,8 @@ class Net:
         build = self._preview_build(unknown)
         assumed = assumptions(self.definition, {name: node.shape for name, node in named_leaves(build.inputs)})
         title = f"{self.name} ({assumed})" if assumed else self.name
-        plan = EvalPlan(**{"title": title, "record": "off", "inference": True, **options})
+        settings: PlanOptions = {"title": title, "record": "off", "inference": True, **options}
+        plan = EvalPlan(**settings)
         roots = ends(build)
         if not roots:
             raise graph_error(
@@ -310,6 +312,7 @@ class Net:
         return plan.prepare(interface=build.interface)
 
     @long_running
+    @options_of(ViewOptions)
     def explore(self, x: Any = None, **options: Unpack[ViewOptions]) -> View:
         """Return a view of the net's graph and plan; if ``x`` contains arrays, run the net and show its values.
 
@@ -829,7 +832,8 @@ class Net:
             return session.profile(arrays, device, runs, executor)
 
     @long_running
-    def plan(self, *inputs: Any, **options: Any) -> EvalPlan:
+    @options_of(PlanOptions)
+    def plan(self, *inputs: Any, **options: Unpack[PlanOptions]) -> EvalPlan:
         """Return the prepared plan of all outputs, as used by ``run``; ``options`` are options of EvalPlan.
 
         ``inputs`` are as in ``build``, in order. Arrays become the parameters' values for ``plan.eval()``.
@@ -839,7 +843,8 @@ class Net:
         build = session.build(nodes, arrays)
         if arrays:
             session.claim(build)
-        plan = EvalPlan(**{"title": self.name, "inference": True, **options})
+        settings: PlanOptions = {"title": self.name, "inference": True, **options}
+        plan = EvalPlan(**settings)
         for node in build.roots:
             plan.register(node)
         plan.prepare(session.plan(build, plan.options), build.interface)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, Unpack
 
 import numpy as np
 
+from explorer.core.argument_checks import options_of
 from explorer.core.errors import OperandError
+from explorer.core.ir.explore_options import ViewOptions
 from explorer.core.ir.expr import Expr
 from explorer.core.types.custom_dtypes import dtype_name, is_text, numbers_of
 from explorer.core.types.tensor_type import Array
@@ -88,7 +90,8 @@ class ValueComparison:
         """Whether all compared values agree."""
         return self.first is None
 
-    def explore(self, **options: Any) -> Any:
+    @options_of(ViewOptions)
+    def explore(self, **options: Unpack[ViewOptions]) -> Any:
         """Return a view of the net that colours operators by relative error and selects the first that differs.
 
         Operators whose values agree have no colour.

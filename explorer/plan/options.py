@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from explorer.core.argument_checks import check_name, check_type
 from explorer.core.errors import OperandError, UnknownNameError
@@ -18,6 +18,7 @@ from explorer.plan.graph.cost_model import CostModel
 from explorer.plan.graph.numerics import LEVELS, Level
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.passes import Batch, Inline, Order, Recall, UpdateInPlace
+from explorer.plan.passes.order import Heuristic
 from explorer.plan.pipeline import PIPELINE, Step, check_pipeline, pass_names, pass_of
 
 P = TypeVar("P", bound=Pass)
@@ -28,6 +29,23 @@ PASSES = tuple([name for name in pass_names(PIPELINE) if name != Recall.name])
 _REPLACED: dict[str, type[Pass]] = {"batch": Batch, "inline": Inline, "update": UpdateInPlace}
 """option that replaces a pass → class of the replaced pass"""
 _REQUIRED = tuple([step.name for step in map(pass_of, PIPELINE) if step.required])
+
+
+class PlannerOptions(TypedDict, total=False):
+    """Options of the passes, for type checkers and editor completion; `Options` describes and checks them."""
+
+    passes: Sequence[Step]
+    """the passes, in order (ex.default_passes)"""
+    inference: bool
+    """whether the plan is for a net, whose weights are constant"""
+    lanes: int | None
+    """maximum number of kernels that run at the same time; None lets the executor choose"""
+    order: Heuristic | None
+    cost_model: CostModel | None
+    """the cost model of all passes, such as ``ex.calibrate()``"""
+    batch: Batch | None
+    inline: Inline | None
+    update: UpdateInPlace | None
 
 
 @dataclass(frozen=True, init=False)

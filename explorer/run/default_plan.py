@@ -7,15 +7,15 @@ only one thread at a time may run a plan. Each device has its own, since a plan'
 from __future__ import annotations
 
 import threading
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
-from explorer.core.argument_checks import named
+from explorer.core.argument_checks import named, options_of
 from explorer.core.attributes import as_written, stands_for_expression
 from explorer.core.ir.expr import Expr
 from explorer.core.pytree import flatten, unflatten
 from explorer.core.types.device import Device, check_device, cpu
 from explorer.core.types.tensor_type import Array
-from explorer.run.evalplan import EvalPlan
+from explorer.run.evalplan import EvalPlan, PlanOptions
 from explorer.run.handle import Handle
 
 
@@ -57,14 +57,15 @@ def eval_register(value: Any) -> Handle:
 
 
 @overload
-def evaluate(value: Expr, **options: Any) -> Array: ...
+def evaluate(value: Expr, **options: Unpack[PlanOptions]) -> Array: ...
 
 
 @overload
-def evaluate(value: Any, **options: Any) -> Any: ...
+def evaluate(value: Any, **options: Unpack[PlanOptions]) -> Any: ...
 
 
-def evaluate(value: Any, **options: Any) -> Any:
+@options_of(PlanOptions)
+def evaluate(value: Any, **options: Unpack[PlanOptions]) -> Any:
     """Evaluate an expression, or every expression in nested tuples, lists and dicts; return read-only arrays.
 
     The results cannot be made writable, because later evaluations may return the same arrays; modify ``result.copy()``
@@ -83,7 +84,8 @@ def evaluate(value: Any, **options: Any) -> Any:
         if isinstance(leaf, Expr) or stands_for_expression(leaf)
     }
     if options:
-        leaves = _evaluated(leaves, expressions, EvalPlan(**{"record": "off", **options}))
+        settings: PlanOptions = {"record": "off", **options}
+        leaves = _evaluated(leaves, expressions, EvalPlan(**settings))
         return unflatten(structure, leaves)
     devices = dict.fromkeys([expr.type.device for expr in expressions.values()])
     # A default plan belongs to one device, so expressions are evaluated device by device.

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Never, TypeAlias, Unpack, get_args, overload
 
-from explorer.core.argument_checks import check_name, check_type, named_methods
+from explorer.core.argument_checks import check_name, check_type, named_methods, options_of
 from explorer.core.errors import OperandError, RunError, StateError, UnknownNameError
 from explorer.core.ir.explore_options import RecordOption, ViewOptions
 from explorer.core.ir.expr import Expr
@@ -19,7 +19,7 @@ from explorer.core.progress import long_running
 from explorer.core.types.device import Device, check_device, cpu
 from explorer.core.types.tensor_type import Array
 from explorer.plan.graph.numerics import Level
-from explorer.plan.options import OPTIONS, Options
+from explorer.plan.options import OPTIONS, Options, PlannerOptions
 from explorer.plan.passes import Inline, Order
 from explorer.plan.passes.recall import ReusableValues
 from explorer.plan.pipeline import PIPELINE, PassName, pass_names
@@ -113,6 +113,7 @@ class EvalPlan:
             hint = f": use {instead[name]}" if name in instead else ""
             raise AttributeError(f"a plan has no attribute {name!r}{hint}", name=name, obj=self)
 
+    @options_of(PlannerOptions)
     def __init__(
         self,
         *expressions: Never,
@@ -124,7 +125,7 @@ class EvalPlan:
         recall: bool = False,
         costs: CostsOption = "reference",
         numerics: Level = "safe",
-        **options: Any,
+        **options: Unpack[PlannerOptions],
     ) -> None:
         if expressions:
             raise OperandError(
@@ -392,6 +393,7 @@ class EvalPlan:
             self._latest = run._replace(planned=self.planned, timing=timing, program=None, recording=None)
 
     @by_one_thread
+    @options_of(ViewOptions)
     def explore(self, **options: Unpack[ViewOptions]) -> View:
         """Return a widget that steps through the plan; after eval(), the same widget shows the measured run.
 
@@ -470,6 +472,23 @@ class EvalPlan:
 
 CostsOption: TypeAlias = Literal["reference", "measured"]
 Without: TypeAlias = PassName | str | Sequence[PassName | str]
+
+
+class PlanOptions(PlannerOptions, total=False):
+    """Options of `EvalPlan`, for type checkers and editor completion of functions that pass them on."""
+
+    without: Without
+    """names of passes to omit"""
+    record: RecordOption
+    executor: ExecutorName | str
+    title: str
+    device: Device | None
+    """the device of all expressions, or None for any device"""
+    recall: bool
+    """whether values of earlier plans are reused"""
+    costs: CostsOption
+    numerics: Level
+    """"fast" allows rewrites that may cause overflow, underflow or cancellation"""
 
 
 def plan_options(

@@ -14,12 +14,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sized
 from types import TracebackType
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, Unpack
 
 import numpy as np
 
-from explorer.core.argument_checks import check_integer, check_name, check_type, named_methods, takes
+from explorer.core.argument_checks import check_integer, check_name, check_type, named_methods, options_of, takes
 from explorer.core.errors import DeclarationError, OperandError, StateError
+from explorer.core.ir.explore_options import ViewOptions
 from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.function import Parameter as ParameterOperation
 from explorer.core.ir.hooks import View, hooks
@@ -41,7 +42,7 @@ from explorer.plan.options import Options
 from explorer.plan.passes import UpdateInPlace
 from explorer.record.fork_locks import renew_in_children
 from explorer.run import evaluate
-from explorer.run.evalplan import EvalPlan
+from explorer.run.evalplan import EvalPlan, PlanOptions
 from explorer.run.execution.executors import EXECUTORS, RegisteredExecutor
 from explorer.train.attribute_errors import MODULE as INSTEAD
 from explorer.train.attribute_errors import hint, refuse_setting
@@ -738,20 +739,23 @@ class Module:
 
     # -- views ---------------------------------------------------------------------------------------------------
 
-    def plan(self, value: Any, label: Any, **options: Any) -> EvalPlan:
+    @options_of(PlanOptions)
+    def plan(self, value: Any, label: Any, **options: Unpack[PlanOptions]) -> EvalPlan:
         """Return a prepared plan of a training step: output, loss, new parameters and state. Nothing is updated."""
         self._check_ready("plan")
         batch, label = self._input(value), self._label(label)
         step = self._step(batch.type, label.type)
         self.check_label(label, step.output_type.shape)
         update = UpdateInPlace(tuple(step.updates.items()))
-        plan = EvalPlan(**{"title": f"a training step of {self.name}", "update": update, **step.options, **options})
+        settings: PlanOptions = {"title": f"a training step of {self.name}", "update": update}
+        plan = EvalPlan(**{**settings, **step.options, **options})
         for root in step.roots:
             plan.register(root)
         plan.prepare()
         return plan.bind(step.operands(batch.array, label.array))
 
-    def explore(self, value: Any, label: Any, **options: Any) -> View:
+    @options_of(ViewOptions)
+    def explore(self, value: Any, label: Any, **options: Unpack[ViewOptions]) -> View:
         """Return a view of a training step with its values; nothing is updated."""
         hooks.check_view(**options)
         with hooks.preview(**options):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from explorer.record import Recording
-from explorer.view.layout.direction import Direction
+from explorer.record.view_choices import Direction
 from explorer.view.layout.placed_model import PlacedModel, draw
 from explorer.view.layout.placement import compose
 from explorer.view.payload.view_payload import payload

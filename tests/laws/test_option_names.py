@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
 from collections.abc import Callable, Iterator
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 import pytest
 
@@ -12,15 +13,16 @@ import explorer as ex
 from explorer.api import ExpressionView
 from explorer.core.argument_checks import has_options
 from explorer.core.errors import ExplorerError
-from explorer.core.ir.explore_options import ExploreOptions, RecordOption, ViewOptions
+from explorer.core.ir.explore_options import ExploreOptions, PlannedViewOptions, RecordOption, ViewOptions
 from explorer.course import Card, Exercise, Verdict
+from explorer.plan.options import OPTIONS, PlannerOptions
+from explorer.plan.passes.order import HEURISTICS
 from explorer.plan.pipeline import PassName, pass_names
+from explorer.record.view_choices import DIRECTIONS, THEMES
 from explorer.reports import ExplorableComparison
 from explorer.run.diagnosis.what_if import WhatIf
-from explorer.run.evalplan import CostsOption
+from explorer.run.evalplan import CostsOption, PlanOptions
 from explorer.run.execution.executors import ExecutorName
-from explorer.view.layout.direction import DIRECTIONS
-from explorer.view.payload.view_payload import THEMES
 from explorer.view.widget.widget import GraphView
 
 MODULES = {"ex": ex, "ex.layers": ex.layers, "ex.train": ex.train, "ex.testing": ex.testing}
@@ -67,7 +69,8 @@ def _methods(cls: type) -> dict[str, Any]:
 
 
 def _is_open(call: Callable[..., Any]) -> bool:
-    return any(each.kind is each.VAR_KEYWORD for each in inspect.signature(call).parameters.values())
+    """Return whether a function passes options on; its signature may list them (options_of)."""
+    return bool(inspect.unwrap(call).__code__.co_flags & inspect.CO_VARKEYWORDS)
 
 
 def misspelt(call: Callable[..., Any]) -> tuple[str, str]:
@@ -187,8 +190,50 @@ def test_view_options_are_typed_for_editor_completion() -> None:
     assert options <= known
     assert set(ExploreOptions.__annotations__) - options == {"run", "record", "plan", "inputs"}
     assert (get_args(hints["theme"]), get_args(hints["direction"])) == (THEMES, DIRECTIONS)
-    for call in (ex.explore, ex.EvalPlan.explore, ex.Net.explore, ex.Expr.explore):
-        assert "Unpack" in str(inspect.signature(call).parameters["options"].annotation)
+
+
+OPTIONS_OF: dict[str, type] = {
+    "explore": ExploreOptions,
+    "EvalPlan.__init__": PlanOptions,
+    "EvalPlan.explore": ViewOptions,
+    "ExplorableComparison.explore": ViewOptions,
+    "Expr.explore": PlannedViewOptions,
+    "Layer.explore": PlannedViewOptions,
+    "Module.explore": ViewOptions,
+    "Module.plan": PlanOptions,
+    "Net.explore": ViewOptions,
+    "Net.plan": PlanOptions,
+    "Net.preview_plan": PlanOptions,
+    "evaluate": PlanOptions,
+}
+"""functions that pass options on → the declaration of the options"""
+
+
+@pytest.mark.spec("H-4")
+@pytest.mark.parametrize("name", OPTIONS_OF)
+def test_signatures_list_the_options_that_are_passed_on(name: str) -> None:
+    """``help``, ``?`` and completion show each option by name, as type checkers do."""
+    call = calls()[name]
+    listed = inspect.signature(call).parameters
+    assert set(get_type_hints(OPTIONS_OF[name])) <= set(listed)
+    assert not any(each.kind is each.VAR_KEYWORD for each in listed.values())
+    assert "Unpack" in str(inspect.unwrap(call).__annotations__["options"])
+
+
+@pytest.mark.spec("H-4")
+def test_plan_options_declare_what_plans_accept() -> None:
+    own = set(inspect.signature(ex.EvalPlan.__init__).parameters) - {"self", "expressions"}
+    assert set(PlanOptions.__annotations__) == own
+    assert set(PlannerOptions.__annotations__) == set(OPTIONS) - {"without", "numerics"}
+    assert get_args(get_type_hints(PlannerOptions)["order"])[0] == Literal[HEURISTICS]
+
+
+@pytest.mark.spec("H-4")
+def test_help_and_completion_show_options_with_their_values() -> None:
+    text = pydoc.plain(pydoc.render_doc(ex.explore))
+    assert "theme: Literal['auto', 'light', 'dark'] = ..." in text
+    for name in PlanOptions.__annotations__:
+        assert f"{name}: " in pydoc.plain(pydoc.render_doc(ex.evaluate))
 
 
 def test_literal_choices_of_options_are_accepted_by_plans() -> None:

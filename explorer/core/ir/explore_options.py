@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, TypedDict
 
+from explorer.record.view_choices import Direction, Theme
+
 RecordOption: TypeAlias = Literal["times", "values", "off"]
 
 
 class ViewOptions(TypedDict, total=False):
     """Options of all views: of plans, nets and recordings."""
 
-    theme: Literal["auto", "light", "dark"]
+    theme: Theme
     position: int
     """index of the step that is shown first"""
     height: int
@@ -22,7 +24,7 @@ class ViewOptions(TypedDict, total=False):
     """ids of the open boxes; None lets the layout choose"""
     depth: int | None
     """depth down to which boxes are open"""
-    direction: Literal["down", "right"]
+    direction: Direction
     """direction in which values flow"""
     layout: Any
     """layout of the widget, as in Jupyter widgets"""
@@ -30,7 +32,7 @@ class ViewOptions(TypedDict, total=False):
     """whether the view contains source code"""
 
 
-class ExploreOptions(ViewOptions, total=False):
+class PlannedViewOptions(ViewOptions, total=False):
     """Options of views of expressions and layers, which are planned before they are shown."""
 
     run: bool
@@ -38,5 +40,10 @@ class ExploreOptions(ViewOptions, total=False):
     record: RecordOption
     plan: Mapping[str, Any] | None
     """options of EvalPlan by name"""
+
+
+class ExploreOptions(PlannedViewOptions, total=False):
+    """Options of ``ex.explore``."""
+
     inputs: Any
     """types or values of a layer's inputs, keyed by input name"""

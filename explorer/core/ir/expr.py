@@ -30,20 +30,20 @@ from dataclasses import dataclass, fields
 from itertools import count
 from operator import is_
 from types import CodeType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, Unpack, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar, Unpack, cast, dataclass_transform
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from explorer.core import registry
-from explorer.core.argument_checks import named, named_methods, refuse_option
+from explorer.core.argument_checks import named, named_methods, options_of, refuse_option
 from explorer.core.array_api.numpy_protocol import NumpyProtocol
 from explorer.core.array_api.printing import nested
 from explorer.core.array_api.suggestions import hint
 from explorer.core.attributes import check_names, stands_for_expression
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.exact_keys import exact
-from explorer.core.ir.explore_options import ExploreOptions
+from explorer.core.ir.explore_options import PlannedViewOptions
 from explorer.core.ir.hooks import RegisteredValue, View, hooks
 from explorer.core.ir.identity_comparison import COMPARING
 from explorer.core.ir.operation_examples import Example
@@ -380,7 +380,8 @@ class Expr(NumpyProtocol, Operators):
         """Register the expression in the thread's default plan, and return its handle (MetaNN: EvalRegister)."""
         return hooks.register(self)
 
-    def explore(self, **options: Unpack[ExploreOptions]) -> View:
+    @options_of(PlannedViewOptions)
+    def explore(self, **options: Unpack[PlannedViewOptions]) -> View:
         """Show the expression's graph and plan in a widget; ``options`` are those of ``explorer.explore``."""
         return hooks.explore(self, **options)
 
@@ -554,6 +555,9 @@ if hasattr(os, "register_at_fork"):
 _PLAIN = frozenset((int, float, bool, str, tuple, type(None)))
 
 
+_Operation = TypeVar("_Operation", bound="Operation")
+
+
 class Interning(type):
     """Metaclass that creates only one instance per combination of attribute values."""
 
@@ -561,19 +565,20 @@ class Interning(type):
 
     attribute_names: tuple[str, ...]
 
-    def __call__(cls, *arguments: Any, **keywords: Any) -> Any:
+    # Pyright takes the type of an instance from this annotation, and its arguments from the class's fields
+    def __call__(cls: type[_Operation], *arguments: Any, **keywords: Any) -> _Operation:  # type: ignore[misc]
         """Return the instance with these attributes."""
         key: tuple[Any, ...] | None = None
         if len(arguments) == len(cls.attribute_names) and not keywords:
             key = cls._key(arguments)
-            instance = cls._instances.get(key)
-            if instance is not None:
-                return instance
+            known: _Operation | None = cls._instances.get(key)
+            if known is not None:
+                return known
         if Sizes in map(type, arguments) or Sizes in map(type, keywords.values()):  # a shape is stored as a plain tuple
             arguments = tuple([tuple(value) if type(value) is Sizes else value for value in arguments])
             keywords = {name: tuple(value) if type(value) is Sizes else value for name, value in keywords.items()}
         try:
-            candidate = super().__call__(*arguments, **keywords)
+            candidate: _Operation = type.__call__(cls, *arguments, **keywords)
         # Users often pass operands instead of attributes, so this has its own error.
         except TypeError:
             cls._check_attributes((*arguments, *keywords.values()))
@@ -584,7 +589,7 @@ class Interning(type):
             key = cls._key(attributes)
         with _interning:
             # Two threads may create the same operation; both then use the instance stored first.
-            instance = cls._instances.setdefault(key, candidate)
+            instance: _Operation = cls._instances.setdefault(key, candidate)
         if instance is candidate:
             cls._check_attributes(attributes)
         return instance

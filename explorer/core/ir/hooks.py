@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Unpack
 from explorer.core.late import late
 
 if TYPE_CHECKING:
-    from explorer.core.ir.explore_options import ExploreOptions
+    from explorer.core.ir.explore_options import ExploreOptions, ViewOptions
     from explorer.core.types.tensor_type import Array
     from explorer.record import Recording
+    from explorer.record.view_choices import Direction, Theme
     from explorer.record.worker_lanes import Lane
 
 Way: TypeAlias = Literal["inputs", "outputs"]
@@ -44,6 +45,16 @@ class View(Protocol):
     """
 
     recording: Recording
+    step: int
+    """the displayed step of the whole recording"""
+    stage: str
+    """stage that contains the displayed step"""
+    selected: Any
+    """id of the selected node, or −1 if none is selected; accepts any argument of ``focus``"""
+    theme: Theme
+    direction: Direction
+    depth: int | None
+    """depth down to which all boxes are open"""
 
     def update(self, recording: Recording) -> None:
         """Show a later recording of the same plan, keeping the current step and selection."""
@@ -70,6 +81,19 @@ class View(Protocol):
     def collapse(self, depth: int = 0) -> None:
         """Open all boxes down to nesting depth ``depth``, and close all deeper boxes."""
 
+    @property
+    def selected_operator(self) -> str | None:
+        """Name of the net operator that recorded the selected node, or None."""
+
+    def from_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
+        """Return the ids of the nodes recorded at a line of the program, and select the first one."""
+
+    def overlay(self, values: Any, *, name: str = "overlay", unit: str = "", text: str = "") -> None:
+        """Colour nodes by numbers, given as a mapping from nodes, or by the matches of a pattern."""
+
+    def overlay_times(self, before: Any) -> None:
+        """Colour each kernel by how much slower it is than in the run of the plan or recording ``before``."""
+
     def first_nan(self) -> int | None:
         """Select and return the first node whose value contains a NaN, or return None."""
 
@@ -89,7 +113,9 @@ class ComparedPlans(Protocol):
     def html(self) -> str:
         """Return HTML with both graphs side by side, and the text below."""
 
-    def explore(self, **options: Any) -> SideBySideViews:
+    def explore(
+        self, *, tied: Literal["nodes", "steps", "off"] = "nodes", **options: Unpack[ViewOptions]
+    ) -> SideBySideViews:
         """Return two synchronized views of the plans."""
 
 

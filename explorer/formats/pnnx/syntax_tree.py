@@ -6,11 +6,13 @@ tree, and *dedup* merges equal subexpressions.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Unpack
 
+from explorer.core.argument_checks import options_of
 from explorer.core.errors import OperandError
+from explorer.core.ir.explore_options import ViewOptions
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.hooks import hooks
+from explorer.core.ir.hooks import View, hooks
 from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.source_location import Place
 from explorer.formats.pnnx.expression_parser import Parsed, parse
@@ -41,7 +43,8 @@ class SyntaxTree:
         """whether brackets are misplaced, so that the expression was read as prefix notation"""
         self._tree, self._operands = parsed.tree, operands
 
-    def explore(self, **options: Any) -> Any:
+    @options_of(ViewOptions)
+    def explore(self, **options: Unpack[ViewOptions]) -> View:
         """Return a view of the tree. Each node's source line is the complete expression."""
         plan = EvalPlan(title=self.text, record="off")
         plan.register(self._recorded())

@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MethodType
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from explorer.core.argument_checks import named_methods
+from explorer.core.argument_checks import named_methods, options_of
 from explorer.core.attributes import check_names
 from explorer.core.errors import DeclarationError, ExplorerError, OperandError, StateError
 from explorer.core.exact_keys import attribute_key
+from explorer.core.ir.explore_options import PlannedViewOptions
 from explorer.core.ir.expr import WEAK, Expr, as_operands
 from explorer.core.ir.function import Call, Item
 from explorer.core.ir.hooks import View, hooks
@@ -351,7 +352,8 @@ class Layer:
         """Return a description of the layer and its sublayers: order, clauses, policies, gradients, and reasons."""
         return description(self)
 
-    def explore(self, inputs: Any = None, **options: Any) -> View:
+    @options_of(PlannedViewOptions)
+    def explore(self, inputs: Any = None, **options: Unpack[PlannedViewOptions]) -> View:
         """Show the layer's graph with its description, and for a training layer also the gradient graph.
 
         ``inputs`` maps ports to types or values, or is a single type or value if the layer has one input. It may be

@@ -21,6 +21,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, get_args
 
 from explorer.core.argument_checks import check_name
 from explorer.core.errors import DeclarationError, OperandError
@@ -34,7 +35,8 @@ from explorer.plan.memory.copied_reshapes import with_copies
 from explorer.plan.passes.update_in_place import Updates
 from explorer.plan.schedule.schedule import Kernel, OrderedKernels, Pick, Priority
 
-HEURISTICS = ("earliest", "depth_first")
+Heuristic: TypeAlias = Literal["earliest", "depth_first"]
+HEURISTICS: tuple[Heuristic, ...] = get_args(Heuristic)
 _SHOWN = 8
 """maximum number of kernels listed in a pick; this is enough for the panel, but in a wide graph thousands can be ready
 at a time"""
@@ -112,7 +114,7 @@ class Order(Pass):
     cost_model: CostModel = field(default=REFERENCE_COST_MODEL)
     lanes: int = 1
     """maximum number of kernels that run at the same time"""
-    heuristic: str = "earliest"
+    heuristic: Heuristic = "earliest"
     """one of HEURISTICS: among the ready kernels, "earliest" picks the kernel that was recorded first; "depth_first"
     starts with the branch whose name sorts last and follows it to its end"""
     name = "order"
@@ -144,7 +146,8 @@ class Order(Pass):
         """Create the kernels, and simulate a run that picks them by priority; set ``graph.schedule``."""
         leaves, kernels, kernel_of = kernels_of(graph, self.cost_model)
         producers, users = _producers_and_users(kernels, kernel_of)
-        heuristic, positions = self.heuristic, None
+        heuristic: str = self.heuristic
+        positions = None
         if type(self).sequence is not Order.sequence:
             heuristic, positions = "own_order", self._positions(kernels, producers)
         elif heuristic == "depth_first":

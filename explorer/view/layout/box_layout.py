@@ -16,8 +16,9 @@ from itertools import accumulate, pairwise
 from typing import TypeAlias, overload
 
 from explorer.record.fork_locks import renew_in_children
+from explorer.record.view_choices import Direction
 from explorer.view.base import font
-from explorer.view.layout.direction import Direction, exchanged
+from explorer.view.layout.direction import exchanged
 from explorer.view.layout.edge_labels import edge_labels
 from explorer.view.layout.layout_engine import Layered, LayoutEngine, LayoutGraph, Placed, cost, trunk
 from explorer.view.layout.positions import BoxLayout

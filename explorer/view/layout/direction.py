@@ -7,10 +7,8 @@ sizes of items and in the result. Long pictures are not folded (assets/decisions
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, get_args
 
-Direction: TypeAlias = Literal["down", "right"]
-DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
+from explorer.record.view_choices import DIRECTIONS, Direction
 
 
 def check_direction(direction: str) -> Direction:

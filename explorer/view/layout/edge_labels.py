@@ -10,8 +10,9 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from explorer.record.view_choices import Direction
 from explorer.view.base import font
-from explorer.view.layout.direction import Direction, exchanged
+from explorer.view.layout.direction import exchanged
 from explorer.view.model.labels import PORT
 from explorer.view.model.picture_model import Model
 

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from explorer.record import Recording
 from explorer.record.gc_pause import gc_paused
+from explorer.record.view_choices import Direction
 from explorer.view.layout.box_layout import Layouts
-from explorer.view.layout.direction import Direction
 from explorer.view.layout.placement import compose
 from explorer.view.layout.recorded_parts import RecordedParts
 from explorer.view.model.picture_model import Model, build_model

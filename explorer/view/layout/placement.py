@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from math import floor, sqrt
 
+from explorer.record.view_choices import Direction
 from explorer.view.layout.box_layout import Layouts, special_edges
-from explorer.view.layout.direction import Direction, exchanged
+from explorer.view.layout.direction import exchanged
 from explorer.view.layout.positions import BoxLayout
 from explorer.view.model.picture_model import Model
 from explorer.view.tree.box_tree import Segment as SegmentKey

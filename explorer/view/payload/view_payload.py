@@ -75,6 +75,7 @@ from typing import Any
 from explorer.record import Recording
 from explorer.record.escape import visible
 from explorer.record.gc_pause import gc_paused
+from explorer.record.view_choices import THEMES
 from explorer.view.layout.box_layout import special_edges
 from explorer.view.layout.direction import other
 from explorer.view.layout.placed_model import PlacedModel, draw
@@ -87,8 +88,6 @@ from explorer.view.replay.batch_rows import row_texts
 from explorer.view.replay.contents import open_spans
 from explorer.view.replay.state import merges, outlined
 from explorer.view.replay.steps import stage_ends, stage_kernels
-
-THEMES = ("auto", "light", "dark")
 
 
 def payload(

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import ceil, inf
 
+from explorer.record.view_choices import Direction
 from explorer.view.base import font
 from explorer.view.base.font import LEVEL, PORT_BESIDES, PORT_CHARACTER
 from explorer.view.base.markup import Markup, element
-from explorer.view.layout.direction import Direction
 from explorer.view.layout.edge_labels import label_rect
 from explorer.view.layout.placement import Scene, Segment, plain_segment
 from explorer.view.model.labels import PORT

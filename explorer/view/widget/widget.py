@@ -19,17 +19,18 @@ from explorer.record.errors import ExplorerError, OperandError, UnknownNameError
 from explorer.record.gc_pause import gc_paused
 from explorer.record.reasons import counted_text
 from explorer.record.recording import unmeasured
+from explorer.record.view_choices import DIRECTIONS, THEMES
 from explorer.view.export.html_page import image
 from explorer.view.export.outputs import outputs
 from explorer.view.export.text import text
 from explorer.view.export.why_text import why, why_pair
 from explorer.view.export.writers import WRITERS, ViewState
-from explorer.view.layout.direction import DIRECTIONS, check_direction
+from explorer.view.layout.direction import check_direction
 from explorer.view.layout.placed_model import draw
 from explorer.view.model.heat import HeatMetric, overlay
 from explorer.view.model.stage_texts import first_nan
 from explorer.view.payload.stored import MIME, stored
-from explorer.view.payload.view_payload import THEMES, answer, payload
+from explorer.view.payload.view_payload import answer, payload
 from explorer.view.picture.png import png
 from explorer.view.picture.svg import svg
 from explorer.view.replay.steps import predictable, stage_ends, step_at
