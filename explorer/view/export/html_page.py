@@ -68,7 +68,8 @@ _SCREEN_READER_ONLY = "position:absolute;width:1px;height:1px;margin:0;overflow:
 """style of a heading only for screen readers, since the view shows the title"""
 FILLS = "--ex-least:0px !important}#explorer .ex-height-bar{display:none}"
 """end of a style for views whose height follows the window, so that readers cannot drag it"""
-_FILL = "#explorer .explorer-view{--ex-height:max(420px,calc(100vh - 26px)) !important;" + FILLS
+_FILL = "#explorer .explorer-view{border:0;border-radius:0;--ex-height:max(420px,100vh) !important;" + FILLS
+_FILL += "body:has(.explorer-view){margin:0}"
 
 _BOTH_DIRECTIONS = 20_000
 """maximum number of nodes of a page with both directions; for 100,000 the second one takes 3 s and 0.9 MB"""
