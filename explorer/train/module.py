@@ -897,7 +897,7 @@ def _set_owner(thing: Loss | Optimizer, module: str, what: str) -> None:
     if thing.owner:
         raise StateError(
             f"the {what} {thing!r} passed to the module {module!r}",
-            rule=f"a {what} must be used by only one module, and {thing.owner!r} already uses this one",
+            rule=f"each {what} must be used by only one module, and {thing.owner!r} already uses this one",
             fix=f"make another {what}, or close() that module",
         )
     thing.owner = module
