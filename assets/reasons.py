@@ -76,27 +76,29 @@ def _first_line(kind: type) -> str:
 
 
 def _entry(reason: Reason) -> Iterator[str]:
+    example, is_applied = _example(reason)
     yield f'<a id="{reason.anchor}"></a>'
     yield f"**`{reason.code}`** {reason.sentence}"
     yield ""
     yield f"- What it means: {reason.meaning}"
-    if reason.effect != "exact":
+    if reason.effect != "exact" and is_applied:
         yield f"- Numbers: {reason.effect}, {EFFECTS[reason.effect]}."
     if reason.change:
         yield f"- What would change it: {reason.change}"
-    yield f"- For example{_example(reason)}"
+    yield f"- For example{example}"
     yield ""
 
 
-def _example(reason: Reason) -> str:
-    """Return the example program of a reason, if it is one line, and the decision's sentence."""
+def _example(reason: Reason) -> tuple[str, bool]:
+    """Return the example program of a reason, if it is one line, with its decision, and whether the decision applied."""
     recording = build(occasion(reason).plan, "", {})
-    decisions = [decision for decision in recording.decisions if decision.reason == reason.sentence]
+    decision = next(each for each in recording.decisions if each.reason == reason.sentence)
     program = OCCASIONS[reason]
     function = program[0] if isinstance(program, tuple) else program
     lines, _ = inspect.getsourcelines(function)
-    written = re.search(r"lambda: (.*?)(?:, \{.*\}\))?,$", lines[0].strip()) if len(lines) == 1 else None
-    return f"{f', `{written[1]}`' if written else ''}: {recording.reason(decisions[0])}"
+    written = re.search(r"lambda: (.*?)(?:, (?:\{.*\}|FAST|NET)\))?,$", lines[0].strip()) if len(lines) == 1 else None
+    text = f"{f', `{written[1]}`' if written else ''}: {recording.reason(decision)}"
+    return text, decision.verdict == "applied"
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ class ValueInside(Exercise):
     accepts = (EvalPlan,)
     hints = (
         "A plan can have several results: call `plan.register` twice before `plan.prepare()`.",
-        "`print(plan.explain())` prints a line with ✗ and “asked for”.",
+        "`print(plan.explain())` prints a line with ✗ and “requested result”.",
     )
     source = (
         PROGRAM

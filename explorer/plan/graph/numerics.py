@@ -30,6 +30,6 @@ EFFECTS: dict[str, str] = {
     "exact": "the same bits",
     "rounding": "the last digits may differ",
     "reordering": "terms are added in another order, if the program specifies none",
-    "reassociating": "the order of operations changes, which may overflow, underflow or cancel",
+    "reassociating": "the order of operations changes, which may cause overflow, underflow or cancellation",
 }
 """class → its effect on numbers, as shown in panels and in the catalogue of reasons"""

@@ -50,7 +50,7 @@ class Algorithms(Pass):
     tiles = Reason(
         "tiles",
         "{count:convolution with 3×3 filters is|convolutions with 3×3 filters are} computed by Winograd's method, "
-        "because it needs fewer multiplications: {saved_flops} of {direct_flops} are saved in all.",
+        "because it needs fewer multiplications: this saves {saved_flops} of {direct_flops} in total.",
         meaning=_METHOD + " The last digits may differ.",
         change='ex.EvalPlan(without=["algorithms"]) computes convolutions directly.',
     )
@@ -86,8 +86,9 @@ class Algorithms(Pass):
     )
     changes_rounding = Reason(
         "changes_rounding",
-        "`conv2d` is computed directly, because Winograd's method first combines all pixels of a tile, so large "
-        'pixels outside a window cost digits of its sum. numerics="fast" allows it and saves an estimated {saved_us}.',
+        "`conv2d` is computed directly, because Winograd's method combines all pixels of a tile before it multiplies, "
+        'so large pixels reduce the precision of the results around them. numerics="fast" allows it and saves an '
+        "estimated {saved_us}.",
         meaning=_METHOD + " Plans of nets use it, as inference engines do.",
         change='Use ex.EvalPlan(numerics="fast").',
     )

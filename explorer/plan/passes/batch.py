@@ -56,7 +56,7 @@ class Batch(Pass):
 
     batched_calls = Reason(
         "batched",
-        "{count:call} of the function `{name}`, each {shapes_before}, are computed as one, {shapes_after}, on operands "
+        "{count:call} to `{name}`, each {shapes_before}, are computed as one call, {shapes_after}, on operands "
         "stacked along a new first axis (np.stack), because that takes an estimated {together_us} instead of "
         "{separate_us}.",
         meaning=_BATCH,
@@ -64,38 +64,40 @@ class Batch(Pass):
     )
     batched_operations = Reason(
         "batched",
-        "{count} `{name}` operations, each {shapes_before}, are computed as one, {shapes_after}, on operands stacked "
-        "along a new first axis (np.stack), because that takes an estimated {together_us} instead of {separate_us}.",
+        "{count} `{name}` operations, each {shapes_before}, are computed as one operation, {shapes_after}, on "
+        "operands stacked along a new first axis (np.stack), because that takes an estimated {together_us} instead of "
+        "{separate_us}.",
         meaning=_BATCH,
         change=_UNBATCHED,
     )
     device_calls = Reason(
         "device",
-        "{count:call} of the function `{name}` are computed one by one, not batched, because batching needs the "
-        "operation `{operation}`, for which the device `{device}` has no code.",
+        "{count:call} to `{name}` are computed one by one, not batched, because batching needs the operation "
+        "`{operation}`, for which the device `{device}` has no code.",
         meaning=_BATCH,
-        change="Register a kernel for it: @ex.kernel(operation, on=device).",
+        change="Register a kernel for the operation: @ex.kernel(operation, on=device).",
     )
     element_calls = Reason(
         "element_type",
-        "{count:call} of the function `{name}` are computed one by one, not batched, because their elements have a "
-        "custom dtype, and only elements of NumPy's dtypes are stacked.",
+        "{count:call} to `{name}` are computed one by one, not batched, because their elements have a custom dtype, "
+        "and only elements of NumPy's dtypes can be stacked.",
         meaning=_BATCH,
         change="Convert the operands to a NumPy dtype: x.astype(...).",
     )
     not_batchable_calls = Reason(
         "not_batchable",
-        "{count:call} of the function `{name}` are computed one by one, not batched, because `{name}` contains "
-        "`{inner}`, which cannot be computed on stacked operands: {why}.",
+        "{count:call} to `{name}` are computed one by one, not batched, because `{name}` contains `{inner}`, which "
+        "cannot be computed on stacked operands: {why}.",
         meaning=_BATCH,
         change="Move this operation out of the function or, if it is user-defined, give it a batch() method.",
     )
     dear_calls = Reason(
         "stacking_costs_more",
-        "{count:call} of the function `{name}` are computed one by one, not batched, because one by one they take an "
-        "estimated {separate_us}, but batched they would take {together_us}.",
+        "{count:call} to `{name}` are computed one by one, not batched, because one by one they take an estimated "
+        "{separate_us}, but batched they would take {together_us}.",
         meaning=_BATCH,
-        change="If the operands are already rows of one array, compute with this array instead of its rows.",
+        change="If the operands are already rows of one array, apply the function to the whole array instead of to "
+        "its rows.",
     )
     not_batchable_operations = Reason(
         "not_batchable",
@@ -109,26 +111,27 @@ class Batch(Pass):
         "{count} `{name}` operations are computed one by one, not batched, because one by one they take an estimated "
         "{separate_us}, but batched they would take {together_us}.",
         meaning=_BATCH,
-        change="If the operands are already rows of one array, compute with this array instead of its rows.",
+        change="If the operands are already rows of one array, apply the operation to the whole array instead of to "
+        "its rows.",
     )
     same_operands = Reason(
         "same_operands",
-        "{count:call} of the function `{name}` are not batched, because their operands are the same values, so there "
-        "is nothing to stack.",
+        "{count:call} to `{name}` are not batched, because their operands are the same values, so there is nothing to "
+        "stack.",
         meaning=_BATCH,
-        change='Nothing: equal calls are merged into one, unless without=["dedup"] is given.',
+        change='Let the pass dedup run: it merges equal calls into one unless without=["dedup"] is given.',
     )
     depth = Reason(
         "depth",
-        "{count:call} of the function `{name}` are computed one by one, not batched, because they have {depths} "
-        "different depths: a deeper call may need the result of another, so they cannot start together.",
+        "{count:call} to `{name}` are computed one by one, not batched, because they have {depths} different depths: "
+        "a deeper call may need the result of another, so they cannot start together.",
         meaning=f"{_BATCH} The depth of a call is the number of calls that must finish before it.",
         change="Make the calls independent of each other. Independent calls have the same depth and are batched.",
     )
     other_body = Reason(
         "other_body",
-        "This call of the function `{name}` is not batched with the others, because only calls with the same shapes, "
-        "dtypes and options can be batched: `{name}` was recorded (traced) {bodies:time}, once for each combination.",
+        "This call to `{name}` is not batched with the others, because only calls with the same shapes, dtypes and "
+        "options can be batched: `{name}` was recorded (traced) {bodies:time}, once for each combination.",
         meaning=f"{_BATCH} A function is traced once for each combination of operand types and options. Another "
         "function with the same name is traced separately.",
         change="Give all calls operands of the same shape and dtype.",

@@ -39,17 +39,18 @@ class Buffers(Pass):
 
     packed = Reason(
         "packed",
-        "{count:result is|results are} packed into {arena_bytes}, instead of buffers side by side ({beside_bytes}), "
-        "because two results can overlap if they are not needed at the same time. The minimum is {live_bytes}.",
-        meaning=f"{_ARENA} The minimum is the most memory that is needed (live) at one moment.",
+        "{count:result is|results are} packed into {arena_bytes}, instead of the {beside_bytes} that separate buffers "
+        "would take, because two results can overlap if they are not needed at the same time. The minimum is "
+        "{live_bytes}.",
+        meaning=f"{_ARENA} The minimum is the largest amount of memory that is needed (live) at any one moment.",
     )
     packed_with_scratch = Reason(
         "packed",
-        "{count:result|results} and working memory of kernels are packed into {arena_bytes}, instead of buffers side "
-        "by side ({beside_bytes}), because two of them can overlap if they are not needed at the same time. The "
-        "minimum is {live_bytes}.",
+        "{count:result|results} and working memory of kernels are packed into {arena_bytes}, instead of the "
+        "{beside_bytes} that separate buffers would take, because two of them can overlap if they are not needed at "
+        "the same time. The minimum is {live_bytes}.",
         meaning=f"{_ARENA} A kernel is one operation, or several fused ones; it uses working memory while it runs. "
-        "The minimum is the most memory that is needed (live) at one moment.",
+        "The minimum is the largest amount of memory that is needed (live) at any one moment.",
     )
     reused = Reason(
         "reused",
@@ -60,26 +61,25 @@ class Buffers(Pass):
     )
     in_place = Reason(
         "in_place",
-        "{count:result is|results are} written over an operand, instead of into new memory, because nothing reads "
-        "this operand afterwards: {written} over {operands}. This saves {saved_bytes}.",
+        "{count:result is written over an operand|results are written over operands}, instead of into new memory, "
+        "because nothing reads the old values afterwards: {written} over {operands}. This saves {saved_bytes}.",
         meaning="NumPy's out= does the same: np.add(x, y, out=x).",
         change="Read or request the operand later: it is then not overwritten.",
     )
     copied = Reason(
         "copied",
-        "The {size_bytes} of `{operand}` are copied, because they are stored in another order than reshape reads "
-        "them, so no strides can describe the new shape.",
+        "`{operand}` ({size_bytes}) is copied, because its elements are stored in a different order from the one in "
+        "which reshape reads them, so no strides can describe the new shape.",
         meaning="NumPy does the same: np.arange(6).reshape(2, 3).T.reshape(6) copies, because no single stride leads "
         "from each element to the next. Without the transpose it is a view, which copies nothing.",
         change="Reshape before moving axes or slicing, if the program allows it.",
     )
     block_memory = Reason(
         "block_memory",
-        "The most memory, {live_bytes}, is live while the fused operations that end with `{result}` run, because "
-        "their blocks take {working_bytes}. As separate operations, they would have at most {apart_bytes} live.",
-        meaning="Live memory is memory that is still needed. Fused operations run as one loop over small blocks of "
-        "arrays, and keep a block of each intermediate result for every thread. For small arrays, these blocks may "
-        "take more memory than the arrays themselves.",
+        "Memory use is highest, {live_bytes}, while the fused operations that end with `{result}` run, because their "
+        "blocks take {working_bytes}. As separate operations, they would need at most {apart_bytes}.",
+        meaning="Fused operations run as one loop over small blocks of arrays, and keep a block of each intermediate "
+        "result for every thread. For small arrays, these blocks may take more memory than the arrays themselves.",
         change='ex.EvalPlan(without=["fuse"]) runs the operations separately, which takes longer.',
     )
 

@@ -33,7 +33,7 @@ class Dedup(Pass):
     merged = Reason(
         "merged",
         "`{first}` is computed once, and its result used {count} times, because the program contains {count} equal "
-        "expressions; {saved_flops} of arithmetic and {saved_bytes} of memory are saved.",
+        "expressions. This saves {saved_flops} and {saved_bytes} of memory.",
         meaning="Two expressions are equal if they apply the same operation, with the same options, to the same "
         "values.",
         change='ex.EvalPlan(without=["dedup"]) computes each of them.',
@@ -48,15 +48,15 @@ class Dedup(Pass):
     )
     constants = Reason(
         "constants",
-        "{count:copy of a constant is|copies of constants are} removed, because equal constants need to be stored "
-        "only once ({kept} in all), and every operation that reads one can read the same copy.",
+        "{count:copy of a constant is|copies of constants are} removed and {kept:constant is|constants are} kept, "
+        "because operations that read equal constants can all read the same copy.",
         meaning="Numbers written in the program are equal constants if they have the same value, dtype and shape.",
     )
     order_of_zeros = Reason(
         "order_of_zeros",
-        "`{node}` is computed, although `{other}` has the same operands in the other order, because the results may "
-        "differ: of 0.0 and −0.0, `{operation}` returns its first operand.",
-        meaning="0.0 and −0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+        "`{node}` is computed, even though `{other}` has the same operands in the other order, because the results "
+        "may differ: of 0.0 and −0.0, `{operation}` returns its first operand.",
+        meaning="0.0 and −0.0 compare equal, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
         change="Write the operands in the same order both times.",
     )
     augmented = Reason(

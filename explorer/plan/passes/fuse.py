@@ -30,7 +30,7 @@ _FUSED = f"{_LOOP}. A block stays in the cache, so intermediate results are neve
 _APART = f"{_LOOP}. Operations that are not fused write whole arrays to memory, where the next operation reads them."
 _WHOLE_ROWS = "A reduction, such as a sum or a softmax, combines the elements of a row (or of the axes that it reduces)"
 _UNFUSED = 'ex.EvalPlan(without=["fuse"]) runs every operation separately.'
-_SAVED = "so {saved_bytes} in {temporaries:intermediate result|intermediate results} are never written to memory"
+_SAVED = "so {temporaries:intermediate result is|intermediate results are} never written to memory ({saved_bytes})"
 _IN_PARTS = (
     f"`{{operations}}` are fused into one loop over {{blocks:block}}, {_SAVED}. Whole rows, whose elements `{{last}}` "
     "combines, do not fit into the cache, so blocks are parts of rows."
@@ -44,24 +44,24 @@ class Fuse(Pass):
 
     fused = Reason(
         "chain",
-        "`{operations}` are fused into one loop, because their results have one shape and all but the last are read "
-        f"only in the loop, {_SAVED}.",
+        "`{operations}` are fused into one loop, because their results have the same shape, and all except the last "
+        f"are read only inside the loop, {_SAVED}.",
         meaning=_FUSED,
         change="Request one of these results, or read it in a second operation: it is then written to memory. "
         f"{_UNFUSED}",
     )
     fused_with_product = Reason(
         "epilogue",
-        "`{operations}` are fused, because the operations after `{product}` can process each of its blocks while it "
-        f"is still in the cache, {_SAVED}.",
-        meaning=f"{_FUSED} Here the first operation is a matrix product, a convolution or a pooling.",
+        "`{operations}` are fused, because the operations after `{product}` can process each block of its result "
+        f"while the block is still in the cache, {_SAVED}.",
+        meaning=f"{_FUSED} Here the first operation is a matrix product, a convolution or a pooling operation.",
         change="Request one of these results, or read it in a second operation: it is then written to memory. "
         f"{_UNFUSED}",
     )
     finished_in_cache = Reason(
         "epilogue",
-        "`{operations}` are fused, because the operations after `{product}` can process each of its blocks while it "
-        "is still in the cache, so `{product}` is not read from memory again.",
+        "`{operations}` are fused, because the operations after `{product}` can process each block of its result "
+        "while the block is still in the cache, so `{product}` is not read from memory again.",
         meaning=f"{_FUSED} The first operation writes into the memory of the final result, so no other memory is "
         "needed.",
         change="Request one of these results, or read it in a second operation: it is then written to memory. "
@@ -83,7 +83,7 @@ class Fuse(Pass):
     )
     reduced_exact = Reason(
         "reduction",
-        f"{_IN_PARTS} Their order does not matter, because `{{last}}` returns an element and rounds nothing.",
+        f"{_IN_PARTS} Their order does not matter, because `{{last}}` returns one of the elements, without rounding.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}. For example, the largest of the parts' largest elements is the largest of "
         "all.",
         change=_UNFUSED,
@@ -120,7 +120,7 @@ class Fuse(Pass):
         "`{operand}` is not fused with `{reader}`, which reads it, because {consumers} operations read it "
         "({readers}), so it is computed once and written to memory, and each of them reads it from there.",
         meaning=f"{_APART} A value that several operations read is computed once, not once for each of them.",
-        change="Nothing, if all readers are needed.",
+        change="Remove the other readers, if they are not needed.",
     )
     shape = Reason(
         "shape",
@@ -164,20 +164,20 @@ class Fuse(Pass):
     )
     too_large = Reason(
         "too_large",
-        "`{reader}` is not fused with `{operand}`, because the result of `{operand}` has {read_bytes}, and a fused "
-        "loop runs over at most {limit:block}, each small enough for the cache.",
+        "`{reader}` is not fused with `{operand}`, because the result of `{operand}` takes up {read_bytes}, and a "
+        "fused loop runs over at most {limit:block}, each small enough for the cache.",
         meaning=f"{_APART} {_WHOLE_ROWS}.",
         change="Use fewer elements or a narrower dtype.",
     )
     view_operand = Reason(
         "producer",
-        "`{reader}` is not fused with `{producer}`, because `{producer}` only gives elements another shape or order, "
-        "so there is no computation to fuse.",
+        "`{reader}` is not fused with `{producer}`, because `{producer}` only changes the shape or the order of the "
+        "elements, so there is no computation to fuse.",
         meaning=f"{_APART} A view is the same memory with another shape, order or step, so nothing is copied.",
     )
     output_of_call = Reason(
         "producer",
-        "`{reader}` is not fused with the operations in `{call}`, whose result it reads, because the call of `{call}` "
+        "`{reader}` is not fused with the operations in `{call}`, whose result it reads, because the call to `{call}` "
         "runs as one step, which writes its result to memory.",
         meaning=f"{_APART} A call that is not replaced by the operations of its body is planned separately.",
         change="Raise the limit: ex.EvalPlan(inline=ex.passes.Inline(limit=…)).",

@@ -30,7 +30,7 @@ from explorer.plan.graph.reasons import Facts, Reason
 from explorer.plan.schedule.task_assignment import Network
 
 _MAP = "ex.map(f, x) is np.stack([f(x[0]), f(x[1]), …])."
-_LOOP = 'ex.EvalPlan(without=["batch"]) computes them one after another, with the memory of one call.'
+_LOOP = 'ex.EvalPlan(without=["batch"]) computes them one after another, in the memory of one call.'
 
 
 class InlinedCalls(dict[int, tuple[Body, list[Expr]]]):
@@ -63,15 +63,16 @@ class Inline(Pass):
     )
     too_large = Reason(
         "too_large",
-        "The call of `{name}` is not replaced by the operations of its body, because the program would then exceed "
-        "the limit of {limit:operation}. So the call is one step, which is not fused with the operations around it.",
+        "The call to `{name}` is not replaced by the operations of its body, because the program would then exceed "
+        "the limit of {limit:operation}. The call is therefore a single step and is not fused with the operations "
+        "around it.",
         meaning="A program that calls large functions many times would become too large to plan in reasonable time. "
         "Fused operations run as one loop over blocks of their arrays.",
         change="Raise the limit: ex.EvalPlan(inline=ex.passes.Inline(limit=…)).",
     )
     batched = Reason(
         "batched",
-        "{count:call} of `{name}` are computed at once, on stacked operands, because this takes an estimated "
+        "{count:call} to `{name}` are computed at once, on stacked operands, because this takes an estimated "
         "{together_us}, but one call after another would take {separate_us}.",
         meaning=_MAP,
         change=_LOOP,
@@ -79,47 +80,47 @@ class Inline(Pass):
     )
     dear = Reason(
         "stacking_costs_more",
-        "{count:call} of `{name}` run one after another, not at once on stacked operands, because at once they would "
+        "{count:call} to `{name}` run one after another, not at once on stacked operands, because at once they would "
         "take an estimated {together_us}, but one after another they take {separate_us}.",
         meaning=_MAP,
     )
     divided = Reason(
         "divided",
-        "{count:call} of `{name}` are computed in {parts:part}, each by its own worker, because this takes an "
-        "estimated {divided_us} including messages, but in this process all calls would take {together_us}.",
+        "{count:call} to `{name}` are computed in {parts:part}, each by its own worker, because this takes an "
+        "estimated {divided_us}, including messages; running all calls in this process would take {together_us}.",
         meaning=f"{_MAP} Workers are other processes: the operands of a part are sent to a worker, which sends its "
         "results back.",
         change='executor="simple" computes all calls in this process.',
     )
     undivided = Reason(
         "messages_cost_more",
-        "{count:call} of `{name}` are not divided among {workers:worker}, because this would take an estimated "
-        "{divided_us} including messages, but in this process all calls take {together_us}.",
+        "{count:call} to `{name}` are not divided among {workers:worker}, because this would take an estimated "
+        "{divided_us}, including messages; running all calls in this process takes {together_us}.",
         meaning=f"{_MAP} Workers are other processes: the operands of a part are sent to a worker, which sends its "
         "results back.",
         change="Map over more elements, or use a function that computes more for each byte of its operands.",
     )
     not_batchable = Reason(
         "not_batchable",
-        "{count:call} of `{name}` run one after another, not at once on stacked operands, because `{name}` contains "
+        "{count:call} to `{name}` run one after another, not at once on stacked operands, because `{name}` contains "
         "`{inner}`, which cannot be computed on stacked operands: {why}.",
         meaning=_MAP,
         change="Move this operation out of the function or, if it is user-defined, give it a batch() method.",
     )
     not_asked = Reason(
         "left_out",
-        "{count:call} of `{name}` run one after another, not at once on stacked operands, because the plan was built "
+        "{count:call} to `{name}` run one after another, not at once on stacked operands, because the plan was built "
         "without batching.",
         meaning=_MAP,
-        change="Use ex.EvalPlan(), which batches calls by default.",
+        change="Build the plan with ex.EvalPlan(), which batches calls by default.",
     )
     kept_whole = Reason(
         "kept_whole",
-        "The call of `{name}` is not replaced by the operations of its body, because a worker runs the whole call. So "
-        "the call is one step, which is not fused with the operations around it.",
-        meaning="Workers are other processes: values between two workers are sent as messages, but values inside a "
-        "call are not. Fused operations run as one loop over blocks of their arrays.",
-        change="Without ex.parallelize the step is one program, in which the call is inlined.",
+        "The call to `{name}` is not replaced by the operations of its body, because a worker runs the call as a "
+        "whole. The call is therefore a single step and is not fused with the operations around it.",
+        meaning="Workers are other processes. Values that pass from one worker to another are sent as messages; "
+        "values inside a call are not. Fused operations run as one loop over blocks of their arrays.",
+        change="Remove ex.parallelize: the whole program then runs in one process, and the call is inlined.",
     )
     required = True
 

@@ -44,8 +44,8 @@ class JoinProducts(Pass):
     large = Reason(
         "large",
         "{count:product} of `{left}` with different weights are computed one by one, not as one product with "
-        "concatenated weights, because little would be saved: the largest takes an estimated {work_us}, but its start "
-        "only {start_us}.",
+        "concatenated weights, because little would be saved: the largest takes an estimated {work_us}, but starting "
+        "it takes only {start_us}.",
         meaning=f"{_METHOD} The concatenated weights would have to be stored in addition to the weights.",
         change="Write x @ np.hstack([A, B]) in the program.",
     )

@@ -37,8 +37,8 @@ class MemoryFormat(Pass):
     )
     asked_for = Reason(
         "asked_for",
-        "`{operand}` is stored channel by channel, in the order of its shape, because it is a requested result; pixel "
-        "by pixel it would be computed faster.",
+        "`{operand}` is stored channel by channel (C order), because it is a requested result; storing it pixel by "
+        "pixel would make it faster to compute.",
         meaning="Requested results are C-contiguous NumPy arrays. Other results are stored in the order in which "
         "operations write and read them fastest.",
         change="Do not request this value if only results computed from it are needed.",

@@ -129,7 +129,7 @@ class Order(Pass):
     )
     nothing_independent = Reason(
         "nothing_independent",
-        "One kernel runs at a time, although {lanes} could run at once, because each of the {count} kernels except "
+        "One kernel runs at a time, even though {lanes} could run at once, because each of the {count} kernels except "
         "the first needs the result of the previous one.",
         meaning="A kernel is one operation, or several fused ones. Only kernels that do not need each other's results "
         "can run at the same time.",

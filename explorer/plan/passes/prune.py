@@ -22,17 +22,17 @@ class Prune(Pass):
     name = "prune"
     replaced = Reason(
         "unneeded",
-        "{count:operation or value is|operations and values are} removed, because nothing reads the result any more: "
-        "other decisions replaced the operations that read it ({readers}).",
-        meaning="Another decision replaced an operation by something simpler, and nothing else needs the operands of "
-        "this operation.",
+        "{count:node (operation or value) is|nodes (operations or values) are} removed, because other decisions "
+        "replaced everything that read the result ({readers}).",
+        meaning="If a decision replaces an operation by something simpler, operands that nothing else reads are "
+        "removed.",
     )
     unread = Reason(
         "unneeded",
-        "{count:operation or value is removed, because no requested result depends on it|operations and values are "
-        "removed, because no requested result depends on them}.",
+        "{count:node (operation or value) is removed, because no requested result depends on it|nodes (operations or "
+        "values) are removed, because no requested result depends on them}.",
         meaning="Only what the requested results need is computed.",
-        change="Register or return the values that must be computed.",
+        change="Register (plan.register) or return the values that must be computed.",
     )
 
     def run(self, graph: PlanGraph) -> None:

@@ -37,10 +37,11 @@ class ShapeValues(Pass):
     computed_first = Reason(
         "computed_first",
         "{count:operation was|operations were} computed before planning, because the shape of a result depends on a "
-        "value: `{value}` of `{operator}` is {text}. For another value, another plan is built.",
+        "value: `{value}` of `{operator}` is {text}. A different value needs a different plan.",
         meaning="Memory, order and fusion depend on shapes. If a shape depends on input values, the values that "
         "determine it are computed first. One plan is built and cached for each combination of these values.",
-        change="Export the model with fixed sizes, or pass inputs that give the same value, whose plan is cached.",
+        change="Export the model with fixed sizes, or pass inputs that give a value seen before: its plan is in the "
+        "cache.",
     )
 
     def has_work(self, graph: PlanGraph) -> bool:

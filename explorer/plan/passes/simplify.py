@@ -55,7 +55,7 @@ class Simplify(Pass):
         "This gradient is zero, so nothing is computed for it, because the loss does not depend on the value with "
         "respect to which it is differentiated.",
         meaning="Such a zero is a ZeroTensor: it stores no elements and takes no time to compute.",
-        change="Check whether the loss should use this value.",
+        change="If the loss should depend on this value, use the value in its computation.",
     )
     no_kernel = Reason(
         "no_kernel",
@@ -66,7 +66,7 @@ class Simplify(Pass):
     )
     hidden_type = Reason(
         "hidden_type",
-        "`{reader}` is computed as written, although it might be simplified: `{x}` was created by ex.make_dynamic, "
+        "`{reader}` is computed as written, even though it might be simplified: `{x}` was created by ex.make_dynamic, "
         "which hides whether it is an array, zeros, or a one-hot vector.",
         meaning="If y is zeros, x + y is x. If y is one-hot (a single 1, like a row of np.eye), y @ x is a row of x. "
         "Rules recognise such data by its class, which dynamic data hides.",
@@ -75,8 +75,8 @@ class Simplify(Pass):
 
     differentiated = Reason(
         "differentiated",
-        "The gradient of `{written}` is computed from the stable form that the rule {rule} gives it, because the "
-        "gradient of the written form may overflow, or divide by a number that is rounded to 0.",
+        "The gradient of `{written}` is computed after the rule {rule} has rewritten `{written}` to a stable form, "
+        "because the gradient of the written form may overflow, or divide by a number that is rounded to 0.",
         meaning="ex.grad rewrites the program in stable form before it differentiates. For example, the gradient of "
         "log(softmax(x)) divides by softmax(x), but the gradient of log_softmax(x) does not.",
         change="Apply ex.stop_gradient to the inner value, or differentiate with respect to it: the written form is "

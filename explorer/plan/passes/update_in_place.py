@@ -20,7 +20,9 @@ from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason
 
-_BESIDE = "`{result}`, the new value of `{parameter}`, is written to other memory and copied after the step, because "
+_BESIDE = (
+    "`{result}`, the new value of `{parameter}`, is written to separate memory and copied after the step, because "
+)
 _SAFE = "A step that fails or is interrupted leaves all parameters unchanged, so updates run last and must not fail."
 
 
@@ -59,8 +61,9 @@ class UpdateInPlace(Pass):
     name = "update"
     in_place = Reason(
         "in_place",
-        "{count:parameter is|parameters are} updated in place, without other memory for new values, because all other "
-        "reads of the old values come first, and the updates themselves cannot fail. This saves {saved_bytes}.",
+        "{count:parameter is|parameters are} updated in place, without separate memory for the new values, because "
+        "all other reads of the old values come first, and the updates themselves cannot fail. This saves "
+        "{saved_bytes}.",
         meaning="A kernel is one operation, or several fused ones. A step that fails or is interrupted leaves all "
         "parameters unchanged, so updates run last and must not fail. Elementwise updates overwrite an operand, as `p "
         "-= step` does in NumPy.",
@@ -110,8 +113,8 @@ class UpdateInPlace(Pass):
     )
     not_computed = Reason(
         "not_computed",
-        f"{_BESIDE}the step does not compute `{{result}}` on the device and with the type of `{{parameter}}`: it is "
-        "{type}.",
+        f"{_BESIDE}`{{result}}` ({{type}}) is not computed in the step, or not on the device and with the type of "
+        "`{parameter}`.",
         meaning="A constant or another parameter has its own memory.",
     )
     pairs: tuple[tuple[Expr, Expr], ...] = ()

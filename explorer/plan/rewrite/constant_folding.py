@@ -69,31 +69,31 @@ class Folding:
     folded = Reason(
         "folded",
         "`{operation}` is computed while the plan is built, not in each run, because it reads only constants. Its "
-        "value is {value}. Each run saves {count:operation}, {saved_flops} and {saved_bytes} of memory.",
+        "value is {value}. This saves {count:operation}, {saved_flops} and {saved_bytes} of memory in each run.",
         meaning="Constants are numbers that are written in the program, zeros, and one-hot vectors. Tensors are data: "
         "no plan depends on their values.",
         change="Use a tensor, ex.tensor(…), for a value that will change.",
     )
     impure = Reason(
         "impure",
-        "`{operation}` is computed in each run, although it reads only constants, because it may return another value "
-        "each time or have a side effect, such as printing.",
+        "`{operation}` is computed in each run, even though it reads only constants, because it may return another "
+        "value each time or have a side effect, such as printing.",
         meaning="Examples of impure operations are random numbers, and operations that print or count.",
-        change="Declare the operation pure if it always returns the same value.",
+        change="If the operation always returns the same value and has no side effect, set pure = True in its class.",
     )
     fails = Reason(
         "fails",
-        "`{operation}` is computed in the run, although it reads only constants, because computing it while the plan "
-        "is built fails: “{error}”. The run will fail with the same error.",
+        "`{operation}` is computed in the run, even though it reads only constants, because computing it while the "
+        "plan is built fails: “{error}”. The run will fail with the same error.",
         meaning="Operations that read only constants are usually computed while the plan is built. If one fails, its "
         "error is raised only by a run that reaches the operation.",
         change="Correct the constants.",
     )
     large = Reason(
         "large",
-        "`{operation}` is computed in each run, although it reads only constants, because it reads {read:element} and "
-        "gives {size}: only small constants, of at most {listed} different elements, are computed while the plan is "
-        "built.",
+        "`{operation}` is computed in each run, even though it reads only constants, because it reads {read:element} "
+        "and returns {size}: only small constants (at most {listed} different elements) are computed while the plan "
+        "is built.",
         meaning="A plan contains the elements of its constants as a list, so constants must be small.",
     )
 

@@ -217,7 +217,7 @@ def split_consumers(decision: PlanDecision, node: Expr, base: ReplanInput, graph
     names = " and ".join(dict.fromkeys([reader.operation.label for reader in other_readers]))
     changes = [f"{node.operation.label} alone read {operand.operation.label}"]
     changes += [f"{names} another value"] * bool(other_readers)
-    changes += [f"{operand.operation.label} were not asked for"] * bool(dropped)
+    changes += [f"{operand.operation.label} were not requested"] * bool(dropped)
     edges = {(reader.uid, operand.uid): _another(operand, graph) for reader in other_readers}
     if len(base.roots) > len(dropped):
         text = f"if {', '.join(changes[:-1])}, and {changes[-1]}"
@@ -229,7 +229,7 @@ def drop_output(decision: PlanDecision, node: Expr, base: ReplanInput, graph: Pl
     operand = decision.facts["operand"]
     # A plan needs at least one root.
     if operand is not node and len(base.roots) > 1:
-        yield Counterfactual(f"the value of {operand.operation.label} not asked for", dropped=frozenset({operand.uid}))
+        yield Counterfactual(f"the value of {operand.operation.label} not requested", dropped=frozenset({operand.uid}))
 
 
 def broadcast_first(decision: PlanDecision, node: Expr, base: ReplanInput, graph: PlanGraph) -> Changes:

@@ -22,7 +22,7 @@ from explorer.record.reasons import (
     short_counted_text,
 )
 
-PARTS = {"peak_arena": "arena", "peak_results": "results asked for", "peak_working": "working memory"}
+PARTS = {"peak_arena": "arena", "peak_results": "requested results", "peak_working": "working memory"}
 """counts that add up to the peak → names"""
 _COUNTS = {
     **PARTS,
@@ -69,7 +69,7 @@ def stage_size(stage: Stage) -> str:
 
 
 def peak_text(recording: Recording) -> str:
-    """Return the peak as a sum: ``peak 96 KB = arena 48 KB + results asked for 32 KB + working memory 16 KB``."""
+    """Return the peak as a sum: ``peak 96 KB = arena 48 KB + requested results 32 KB + working memory 16 KB``."""
     assert recording.schedule is not None
     counts = memory_counts(recording)
     parts = " + ".join([f"{name} {bytes_text(counts[part])}" for part, name in PARTS.items() if counts.get(part)])

@@ -182,7 +182,7 @@ def test_a_change_that_would_fuse_an_operand_of_a_reduction_is_found() -> None:
     """For a declined decision it is a single reader, or a value that is no longer requested."""
     value = ex.tanh(x)
     for roots, said in (
-        ([value, value.sum()], "not asked for"),
+        ([value, value.sum()], "not requested"),
         ([value.sum(), ex.cumsum(value, 0)], "sum alone read tanh"),
     ):
         held = ex.EvalPlan()

@@ -93,7 +93,7 @@ def test_a_change_that_does_not_reverse_the_decision_is_no_answer() -> None:
 def test_changes_that_let_elementwise_operations_fuse() -> None:
     """Do not request a value, broadcast before the operation, or move the operation before the view."""
     first = ex.tanh(x)
-    assert flipped(prepared(first, ex.exp(first)), "asked_for") == "the value of tanh not asked for"
+    assert flipped(prepared(first, ex.exp(first)), "asked_for") == "the value of tanh not requested"
     assert flipped(prepared(x + ex.tanh(row)), "shape") == "tanh of operands broadcast to 3×4 first"
     turned = prepared(ex.relu(ex.transpose(ex.tanh(x))))
     assert flipped(turned, "producer") == "relu taken before transpose"

@@ -216,7 +216,7 @@ def test_grouped_samples_are_compared_with_single_ones() -> None:
     assert comparison.nodes.equal
     assert comparison.counts["estimated_us"][0] < comparison.counts["estimated_us"][1]
     assert "batched" in {decision.code for decision in comparison.before.decisions}
-    assert "1,000 calls of the function `sample`" in comparison.text()
+    assert "1,000 calls to `sample`" in comparison.text()
     assert len(comparison.text()) < 6_000
     assert len(json.dumps(comparison._repr_mimebundle_())) < 150_000
 

@@ -63,7 +63,7 @@ def test_one_sentence_joins_peak_and_live_memory() -> None:
     for value in (ex.tanh(x @ x) @ x, ex.exp(x @ x).sum()):
         plan.register(value)
     recording = plan.prepare().recording
-    joined = "peak 96 KB = arena 64 KB + results asked for 32 KB"
+    joined = "peak 96 KB = arena 64 KB + requested results 32 KB"
     assert peak_text(recording) == joined
     most = most_live_text(recording)
     assert re.fullmatch(r"most live 96 KB, in kernel \d", most)

@@ -43,8 +43,8 @@ class SumOfMembers(Rule):
 
     in_order = Reason(
         "sum_of_members",
-        "The {members} rows of `{whole}` are added by one cumulative sum, not one by one, because its last row adds "
-        "the same rows in the same order, in one operation.",
+        "The {members} rows of `{whole}` are added by one cumulative sum, not one by one, because the last row of a "
+        "cumulative sum is the sum of all rows, added in the same order.",
         meaning="If x has three rows, x[0] + x[1] + x[2] is np.cumsum(x, axis=0)[-1], to the last bit.",
         numerics="exact",
     )
@@ -56,14 +56,14 @@ class SumOfMembers(Rule):
     )
     several_values = Reason(
         "sum_of_members",
-        "{members} rows of {wholes:array} are added by one sum over the first axis of each array, not one by one, "
-        "because this adds the same terms in fewer operations.",
+        "{members} rows of {wholes:array} are added by summing each array over its first axis, not one by one, "
+        "because this takes fewer operations.",
         meaning="If x and y have two rows, x[0] + x[1] + y[0] + y[1] is x.sum(axis=0) + y.sum(axis=0).",
     )
     another_order = Reason(
         "sum_of_members",
-        "{members} rows of {wholes:array} and other terms are added by one sum over the first axis of each array, not "
-        "one by one, because this adds the same terms in fewer operations.",
+        "{members} rows of {wholes:array} are added by one sum over the first axis of each array, separately from any "
+        "other terms, because this takes fewer operations than adding all terms one by one.",
         meaning="x[0] + a + x[1] is x.sum(axis=0) + a in exact arithmetic. In floating point, each addition rounds: "
         "(1e8 + 0.3) − 1e8 is not 0.3.",
         numerics="reassociating",
@@ -223,30 +223,31 @@ class SumOfProducts(Rule):
 
     longer_axis = Reason(
         "sum_of_products",
-        "{members:matrix product|matrix products} and their sum are computed as one product of joined matrices, "
+        "{members:matrix product|matrix products} and their sum are computed as one product of concatenated matrices, "
         "because this gives the same sum without storing the separate products ({saved_bytes}).",
         meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]).",
-        change="Request one of the products, or read it in another operation. It must then be stored.",
+        change="Request one of the products, or read it in another operation: the products must then be stored.",
     )
     rank = Reason(
         "rank",
-        "The matrix products `{product}` are computed and then added, not computed as one product of joined matrices, "
-        "because they share one matrix, and only pairs of different matrices can be joined.",
-        meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]), but A0 @ B + A1 @ B is (A0 + A1) @ B.",
-        change="Add the matrices that differ first: (A0 + A1) @ B.",
+        "The matrix products `{product}` are computed and then added, not computed as one product of concatenated "
+        "matrices, because all of them have one factor in common.",
+        meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]). With a common factor B, the sum is "
+        "simpler: A0 @ B + A1 @ B is (A0 + A1) @ B.",
+        change="Add the other factors first: (A0 + A1) @ B.",
     )
     dtype = Reason(
         "dtype",
-        "The matrix products `{product}` are computed and then added, not computed as one product of joined matrices, "
-        "because that product would be {given}, but the sum must be {wanted}.",
+        "The matrix products `{product}` are computed and then added, not computed as one product of concatenated "
+        "matrices, because that product would be {given}, but the sum must be {wanted}.",
         meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]). A rule never changes the dtype of a "
         "result.",
         change="Convert the matrices first: x.astype(...).",
     )
     other_consumers = Reason(
         "other_consumers",
-        "The matrix products `{product}` are computed and then added, not computed as one product of joined matrices, "
-        "because another operation also reads the products, so they must be stored anyway.",
+        "The matrix products `{product}` are computed and then added, not computed as one product of concatenated "
+        "matrices, because another operation also reads the products, so they must be stored anyway.",
         meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]), which does not compute A0 @ B0.",
     )
 

@@ -57,7 +57,7 @@ class AbsorbedOperand(Rule):
 
     taken_in = Reason(
         "absorbed",
-        "`{operation}` with `{other}` is removed the second time, because its first operand, `{y}`, already includes "
+        "The second `{operation}` with `{other}` is removed, because its first operand, `{y}`, already includes "
         "`{other}`, and including it twice changes nothing.",
         meaning="For example, maximum(maximum(a, b), b) is maximum(a, b). The operation is declared idempotent, "
         "associative and commutative.",
@@ -92,12 +92,12 @@ class Involution(Rule):
 
     undone = Reason(
         "involution",
-        "`{inner}` and `{outer}` after it are both removed, because each undoes the other.",
+        "`{inner}` and the following `{outer}` are both removed, because each undoes the other.",
         meaning="For example, −(−x) is x. The operation is declared an involution.",
     )
     reciprocals = Reason(
         "involution",
-        "`{inner}` and `{outer}` after it are both removed, because 1 / (1 / x) is x except for rounding.",
+        "`{inner}` and the following `{outer}` are both removed, because 1 / (1 / x) is x except for rounding.",
         meaning="np.reciprocal(np.reciprocal(x)) rounds twice, and overflows if x is below 5.6e-309.",
         numerics="rounding",
     )
@@ -159,9 +159,9 @@ class EvenOfNegative(Rule):
     complex = Reason(
         "dtype",
         "`{operation}` reads `{y}`, as written, not `{x}` directly, because `{x}` is {given}, and `{operation}` is "
-        "declared even, f(−x) = f(x), only for real numbers.",
-        meaning="The declaration is tested only with real numbers.",
-        change="Remove the sign in the program.",
+        "known to be even, f(−x) = f(x), only for real numbers.",
+        meaning="An operation is declared even, and the declaration is tested only with real numbers.",
+        change="Remove the operation that changes only signs from the program.",
     )
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
@@ -191,7 +191,7 @@ class ExtremeBeforeMonotone(Rule):
 
     later = Reason(
         "extreme_before_monotone",
-        "The {picked} elements are selected before `{f}` is computed, for {kept:element} instead of {all}, because "
+        "The {picked} elements are selected first, and `{f}` is computed for {kept:element} instead of {all}, because "
         "`{f}` never decreases: the {picked} f(x) is f of the {picked} x.",
         meaning="For example, max(relu(x)) is relu(max(x)). The operation is declared monotone.",
     )
@@ -205,8 +205,8 @@ class ExtremeBeforeMonotone(Rule):
         "domain",
         "`{f}` is computed for all elements before the largest are selected, because `{f}` of some numbers is NaN: if "
         "the largest were selected first, such a NaN would be lost.",
-        meaning="The maximum of elements with a NaN is NaN: max([√−1, √4]) is NaN, but √(max([−1, 4])) is 2.",
-        change="Compute the maximum first in the program, if no NaN can occur.",
+        meaning="If any element is NaN, the maximum is NaN: max([√−1, √4]) is NaN, but √(max([−1, 4])) is 2.",
+        change="If no NaN can occur, compute the maximum before applying the function.",
     )
     other_consumers = Reason(
         "other_consumers",
@@ -216,8 +216,8 @@ class ExtremeBeforeMonotone(Rule):
     )
     result_type = Reason(
         "dtype",
-        "`{f}` is computed for all elements before the largest are selected, because `{x}` is {given}, and otherwise "
-        "the result would be {found} instead of {wanted}.",
+        "`{f}` is computed for all elements before the largest are selected, because `{x}` is {given}: if the largest "
+        "were selected first, the result would be {found} instead of {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
         change="Convert the operand first: x.astype(...).",
     )

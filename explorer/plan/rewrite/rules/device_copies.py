@@ -38,8 +38,7 @@ class RoundTripCopy(Rule):
 
 
 class RecreateConstantOnDevice(Rule):
-    """A structured constant is created on the target device instead of being copied, because its elements are not
-    stored."""
+    """A structured constant is created on the target device, not copied, because its elements are not stored."""
 
     numerics = "exact"
     roots = (ToDevice,)

@@ -55,22 +55,22 @@ class NeutralNumber(Rule):
     )
     type = Reason(
         "type",
-        "`{operation}` with {neutral} is kept, although it changes no number, because without it the result would be "
-        "{given}, but it must be {wanted}.",
+        "`{operation}` with {neutral} is kept, even though it changes no number, because without it the result would "
+        "be {given}, but it must be {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
         change="If the operation only changes the dtype or shape, use x.astype(…) or ex.broadcast_to(x, shape).",
     )
     complex = Reason(
         "complex",
-        "`{operation}` with {neutral} is kept, because `{x}` is complex: {neutral} counts as {neutral} + 0j, and ∞ · "
-        "0 is NaN. Without `{operation}`, infinite elements would stay infinite.",
-        meaning="By NumPy's formula, (∞ + 0j) · (1 + 0j) is ∞ + NaN·j.",
+        "`{operation}` with {neutral} is kept, because `{x}` is complex: {neutral} is treated as {neutral} + 0j, and "
+        "∞ · 0 is NaN. Without `{operation}`, infinite elements would stay infinite.",
+        meaning="NumPy computes (∞ + 0j) · (1 + 0j) as ∞ + NaN·j.",
         change="Remove the operation if no element is infinite.",
     )
     minus_zero = Reason(
         "minus_zero",
         "`{operation}` with {neutral} is kept, because `{x}` may contain −0.0, which `{operation}` turns into 0.0.",
-        meaning="−0.0 + 0.0 is 0.0. −0.0 and 0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+        meaning="−0.0 + 0.0 is 0.0. −0.0 and 0.0 compare equal, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
         change="Subtract 0 instead of adding it, or remove the operation.",
     )
 
@@ -137,15 +137,15 @@ class NoOp(Rule):
         "complex",
         "`{operation}` over axes of size 1 is kept, because the elements are complex: NumPy's product starts from 1 + "
         "0j, which turns an infinite element into NaN (∞ · 0).",
-        meaning="By NumPy's formula, (∞ + 0j) · (1 + 0j) is ∞ + NaN·j.",
+        meaning="NumPy computes (∞ + 0j) · (1 + 0j) as ∞ + NaN·j.",
         change="Remove the operation if no element is infinite.",
     )
     minus_zero = Reason(
         "minus_zero",
         "`{operation}` over axes of size 1 is kept, because the elements of `{x}` may be −0.0: NumPy's sum starts "
         "from 0.0, and 0.0 + −0.0 is 0.0.",
-        meaning="A sum over axes of size 1 changes no other number. −0.0 and 0.0 are equal in comparisons, but 1 / "
-        "0.0 is ∞ and 1 / −0.0 is −∞.",
+        meaning="A sum over axes of size 1 changes no other number. −0.0 and 0.0 compare equal, but 1 / 0.0 is ∞ and "
+        "1 / −0.0 is −∞.",
         change="Use reshape to remove an axis of size 1.",
     )
 
@@ -206,13 +206,14 @@ class RedundantActivation(Rule):
     nonnegative = Reason(
         "nonnegative_already",
         "`{operation}` is removed, because `{x}` is never negative, and `{operation}` does not change numbers ≥ 0.",
-        meaning="The range of a value is known from its operation: results of relu, exp and square are never negative.",
+        meaning="The operation that produces a value determines its range: results of relu, exp and square, for "
+        "example, are never negative.",
     )
     minus_zero = Reason(
         "minus_zero",
-        "`{operation}` is kept, although `{x}` is never below 0, because `{x}` may contain −0.0, which `{operation}` "
-        "turns into 0.0.",
-        meaning="√(−0.0) is −0.0. −0.0 and 0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+        "`{operation}` is kept, even though `{x}` is never below 0, because `{x}` may contain −0.0, which "
+        "`{operation}` turns into 0.0.",
+        meaning="√(−0.0) is −0.0. −0.0 and 0.0 compare equal, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -49,18 +49,18 @@ class InversePair(Rule, abstract=True):
     )
     dtype = Reason(
         "dtype",
-        "`{outer}` of `{inner}` is computed as written, although `{outer}` undoes `{inner}`, because without them the "
-        "result would be {given}, but it must be {wanted}.",
-        meaning="A rule never changes the shape or dtype of a result, and these operations are inverse only for real "
-        "numbers.",
+        "`{outer}` of `{inner}` is computed as written, even though `{outer}` undoes `{inner}`, because without them "
+        "the result would be {given}, but it must be {wanted}.",
+        meaning="A rule never changes the shape or dtype of a result. log(exp(x)) of an integer array is a float "
+        "array, so it cannot be replaced by x itself.",
         change="Convert the operand to the dtype of the result first: x.astype(...).",
     )
     domain = Reason(
         "domain",
         "`{outer}` of `{inner}` is computed as written, because `{outer}` undoes `{inner}` only for numbers {domain}, "
         "and `{x}` may contain other numbers.",
-        meaning="The range of a value is known from its operation: results of exp are positive, and results of square "
-        "and abs are never negative.",
+        meaning="The operation that produces a value determines its range: results of exp are positive, and results "
+        "of square and abs are never negative.",
         change="Compute the operand with an operation whose results are in this range, such as ex.exp, ex.square or "
         "ex.absolute.",
     )
@@ -103,7 +103,7 @@ class ExpOfLog(InversePair):
         "exp_log",
         "`{outer}` and `{inner}` are both removed and `{x}` is used directly, because exp(log(x)) = x for every "
         "positive x, and `{x}` is always positive.",
-        meaning="The range of a value is known from its operation: for example, results of exp are positive.",
+        meaning="The operation that produces a value determines its range: results of exp, for example, are positive.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -151,7 +151,8 @@ class SqrtOfSquare(InversePair):
         "sqrt_square",
         "`{outer}` and `{inner}` are both removed and `{x}` is used directly, because √(x²) = x for every x ≥ 0, and "
         "`{x}` is never negative.",
-        meaning="The range of a value is known from its operation. x² may overflow although x does not.",
+        meaning="The operation that produces a value determines its range: results of exp, for example, are never "
+        "negative. x² may overflow even if x does not.",
     )
     absolute = Reason(
         "sqrt_square_absolute",
@@ -184,16 +185,16 @@ class SquareOfSqrt(InversePair):
 
     minus_zero = Reason(
         "minus_zero",
-        "`{outer}` of `{inner}` is computed as written, although (√x)² = x for every x ≥ 0, because `{x}` may contain "
-        "−0.0, for which (√x)² is 0.0.",
-        meaning="√(−0.0) is −0.0. −0.0 and 0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+        "`{outer}` of `{inner}` is computed as written, even though (√x)² = x for every x ≥ 0, because `{x}` may "
+        "contain −0.0, for which (√x)² is 0.0.",
+        meaning="√(−0.0) is −0.0. −0.0 and 0.0 compare equal, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
     )
     square_sqrt = Reason(
         "square_sqrt",
         "`{outer}` and `{inner}` are both removed and `{x}` is used directly, because (√x)² = x for every x ≥ 0, and "
         "`{x}` is never negative.",
-        meaning="The range of a value is known from its operation: for example, results of square and abs are never "
-        "negative.",
+        meaning="The operation that produces a value determines its range: results of square and abs, for example, "
+        "are never negative.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -226,8 +227,8 @@ class TransposeOfTranspose(Rule):
     )
     joined = Reason(
         "transposes",
-        "`{inner}` and `{outer}` after it become one transpose, because moving axes twice is the same as moving them "
-        "once to their final positions.",
+        "`{inner}` and the following `{outer}` become one transpose, because moving axes twice is the same as moving "
+        "them once to their final positions.",
         meaning="x.transpose(a).transpose(b) is x.transpose([a[axis] for axis in b]).",
     )
 
@@ -256,7 +257,8 @@ class ReshapeOfReshape(Rule):
 
     undone = Reason(
         "reshape_pair",
-        "`{outer}` and `{inner}` are both removed, because `{outer}` restores the shape from before `{inner}`.",
+        "`{outer}` and `{inner}` are both removed, because `{outer}` restores the shape that the array had before "
+        "`{inner}`.",
         meaning="x.reshape(a).reshape(x.shape) is x.",
     )
     joined = Reason(
@@ -285,13 +287,13 @@ class WideningRoundTrip(Rule):
 
     undone = Reason(
         "cast_pair",
-        "`{inner}` and `{outer}` after it are both removed, because `{inner}` converts to a wider dtype, which loses "
-        "no digits, and `{outer}` converts back to the original dtype.",
+        "`{inner}` and the following `{outer}` are both removed, because `{inner}` converts to a wider dtype, which "
+        "loses no digits, and `{outer}` converts back to the original dtype.",
         meaning="x.astype(float64).astype(float32) is x if x is float32.",
     )
     lossy = Reason(
         "lossy",
-        "The conversion `{inner}` to {wanted} is kept, although its result is converted back to {given}, because "
+        "The conversion `{inner}` to {wanted} is kept, even though its result is converted back to {given}, because "
         "{wanted} has fewer digits than {given}, so the conversions round the numbers.",
         meaning="x.astype(float32).astype(float64) rounds each number of x to float32.",
         change="Remove the conversions if you want no rounding.",

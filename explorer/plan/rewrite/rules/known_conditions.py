@@ -70,9 +70,8 @@ class LoopWithoutTurns(Rule):
     roots = (WhileLoop, Scan, Item)
     no_turns = Reason(
         "no_turns",
-        "The loop `{loop}` is not computed, and its result is its initial state, because {why}, so the loop has no "
-        "iterations.",
-        meaning="ex.while_loop(condition, body, state) is state if the condition is false at first.",
+        "The loop `{loop}` is replaced by its initial state, because it has no iterations: {why}.",
+        meaning="ex.while_loop(condition, body, state) is state if the condition is false from the start.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -36,7 +36,7 @@ class NormIntoWeights(IntoWeights):
     moved = Reason(
         "norm_into_weights",
         "`{norm}`, with the multiplications and additions right before it, is moved into `{weights}`, the weights of "
-        "`{product}`, because it only multiplies by weights and adds weights. Added terms become one term after "
+        "`{product}`, because these only multiply by weights and add weights. The added terms become one term after "
         "`{product}`.",
         meaning="(x · s + t) @ W is x @ (s[:, None] · W) + t @ W, where s and t have one number for each row of W or, "
         "before a convolution, for each channel. A norm is thus merged into the product after it.",
@@ -54,7 +54,7 @@ class NormIntoWeights(IntoWeights):
         "`{norm}` is computed as written, not moved into the weights of the product or convolution after it, because "
         "{consumers} operations read its result, so it must be computed anyway.",
         meaning="(x · s) @ W is x @ (s · W). This saves a step only if nothing else reads x · s.",
-        change="Nothing, if all readers are needed.",
+        change="Remove the other readers, if they are not needed.",
     )
     dear = Reason(
         "price",

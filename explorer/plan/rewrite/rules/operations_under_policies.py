@@ -23,7 +23,7 @@ class UnderPolicies(Rule):
 
     policies = Reason(
         "policies",
-        "`{operation}` is computed by `{computed_by}` instead, because the program requests it by the policies "
+        "`{operation}` is computed by `{computed_by}` instead, because of the policies that the program sets: "
         "{policies}.",
         meaning="Policies are given as policies=[…] or inside ex.policies(…). They choose, for example, the dtype in "
         "which a sum is accumulated; the dtype of the result stays the same.",

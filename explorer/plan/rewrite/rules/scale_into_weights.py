@@ -72,7 +72,7 @@ class IntoWeights(Rule, abstract=True):
         "`{operation}` is computed on the result of `{product}`, not moved into its weights, because {consumers} "
         "operations read this result, and those that need it without `{operation}` would need a second product.",
         meaning="(x @ W) · s is x @ (W · s). This saves a step only if nothing else reads x @ W.",
-        change="Nothing, if all readers are needed.",
+        change="Remove the other readers, if they are not needed.",
     )
     price = Reason(
         "price",
@@ -94,15 +94,15 @@ class IntoWeights(Rule, abstract=True):
         "The multiplication or addition after `{product}` is computed as written, not moved into its weights, because "
         "of the values of the weights: {harm}.",
         meaning="(x @ W) · s is x @ (W · s) in exact arithmetic. In floating point, W · s may overflow or underflow "
-        "although (x @ W) · s does not, and x @ W loses digits if a far larger constant is added to it.",
-        change='ex.EvalPlan(numerics="fast") does not check the values.',
+        "even if (x @ W) · s does not, and x @ W loses digits if a far larger constant is added to it.",
+        change='Use ex.EvalPlan(numerics="fast"), which does not check the values.',
     )
     not_constant = Reason(
         "not_constant",
-        "`{operation}` with `{part}` is computed in each run, instead of once on the weights of the product or "
-        "convolution next to it, because `{part}` depends on an input and may change.",
+        "`{operation}` with `{part}` is computed in each run, not applied once to the weights of the neighbouring "
+        "product or convolution, because `{part}` depends on an input and may change.",
         meaning="(x @ W) · s is x @ (W · s). If s is always the same, W · s is computed once, before the first run. A "
-        "batch norm that uses the statistics of each batch has another s in each run.",
+        "batch norm that uses the statistics of each batch has a different s in each run.",
         change="Use stored statistics (inference mode) instead of the statistics of each batch.",
     )
 
@@ -113,7 +113,7 @@ class FactorIntoWeights(IntoWeights):
     moved = Reason(
         "factor_into_weights",
         "The multiplication or division by `{factor}` is moved into `{weights}`, the weights of `{product}`, because "
-        "`{factor}` depends only on weights, so this is computed only once.",
+        "`{factor}` depends only on weights, so the new weights are computed only once.",
         meaning="(x @ W) · s is x @ (W · s), where s has one number for each column of W or, after a convolution, for "
         "each channel. A batch norm with stored statistics is thus merged into the convolution before it.",
         change='ex.EvalPlan(without=["simplify"]) computes it as written.',
@@ -138,9 +138,8 @@ class FactorIntoWeights(IntoWeights):
         "exact",
         "The multiplication or division by `{factor}` is computed on the result of `{product}`, not moved into its "
         "weights, because `{product}` adds integers, which is exact, but changed weights would be rounded.",
-        meaning="Quantised operators round the sum, times the factor, to an integer. If the weights were rounded "
-        "first, the result could be another integer.",
-        change="Nothing: a quantised operator requires the exact sum.",
+        meaning="A quantised operator multiplies the exact sum by the factor and rounds the result to an integer. If "
+        "the weights were rounded first, the result could be another integer.",
     )
 
     numerics = "reassociating"
@@ -224,7 +223,7 @@ class TermsOfWeights(IntoWeights):
     checked = Reason(
         "terms_of_weights",
         "`{first}` and `{second}` are added to each other, and their sum to `{product}`, because neither depends on "
-        "an input, so their sum is computed only once. It is too small to cost digits of `{product}`.",
+        "an input, so their sum is computed only once. The sum is too small to reduce the precision of `{product}`.",
         meaning="(x @ W + b) + c is x @ W + (b + c).",
         change='net.plan(without=["simplify"]) computes it as written.',
         numerics="reordering",

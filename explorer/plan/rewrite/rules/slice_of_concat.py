@@ -28,7 +28,7 @@ class SliceOfSlice(Rule):
 
     joined = Reason(
         "parts",
-        "`{inner}` and `{outer}` after it become one slice of `{x}`, because a slice of a slice is a slice.",
+        "`{inner}` and the following `{outer}` become one slice of `{x}`, because a slice of a slice is a slice.",
         meaning="x[2:9][1:3] is x[3:5].",
     )
 
@@ -64,14 +64,14 @@ class SliceOfConcatenation(Rule):
     )
     several_parts = Reason(
         "several_parts",
-        "The slice is taken from `{joined}`, not from one of its {count} operands, because the elements of the slice "
-        "come from several of them.",
+        "The slice is taken from `{joined}`, not from one of its {count} operands, because its elements come from "
+        "more than one of them.",
         meaning="A slice that is within one of the concatenated arrays does not need the concatenation.",
-        change="Let slices begin and end at the boundaries of the concatenated arrays.",
+        change="Keep each slice within one of the concatenated arrays.",
     )
     dtype = Reason(
         "dtype",
-        "The slice is taken from `{joined}`, not directly from `{source}`, where all its elements come from, because "
+        "The slice is taken from `{joined}`, not directly from `{source}`, which contains all its elements, because "
         "`{source}` is {given}, and `{joined}` converts it to {wanted}.",
         meaning="np.concatenate converts all arrays to one dtype. A rule never changes the dtype of a result.",
         change="Concatenate arrays of one dtype.",
@@ -111,8 +111,8 @@ class ConcatenationOfSlices(Rule):
 
     whole = Reason(
         "concatenation_of_parts",
-        "Nothing is concatenated and `{whole}` is used directly, because the {count:slice} are all of `{whole}`, in "
-        "order.",
+        "Nothing is concatenated and `{whole}` is used directly, because the {count:slice} together are all of "
+        "`{whole}`, in order.",
         meaning="np.concatenate([x[:3], x[3:]]) is x.",
     )
 

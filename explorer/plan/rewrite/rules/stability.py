@@ -114,7 +114,7 @@ class QuotientOfExponentials(Rule):
     dtype = Reason(
         "dtype",
         "`{powers}` / `{divisor}` is computed as written, not as exp of a difference, because the exponents are "
-        "{given}: they are subtracted only if both are {wanted}, as the result is.",
+        "{given}: they are subtracted only if both are {wanted}, like the result.",
         meaning="In uint8 1 − 2 is 255, and in float32 x − y is rounded more than in float64. So exponents are "
         "subtracted only in the dtype of the result.",
         change="Convert the exponents first: x.astype(...).",
@@ -172,8 +172,8 @@ class QuotientOfOnePlusExp(Rule):
     )
     positive = Reason(
         "sigmoid",
-        "`{powers}` divided by the sum of itself and `{other}` is computed as one sigmoid of the exponents' "
-        "difference, because exp(x) may overflow, and ∞ / ∞ is NaN.",
+        "`{powers}` divided by the sum of itself and `{other}` is computed as the sigmoid of the difference of the "
+        "exponents, because exp(x) may overflow, and ∞ / ∞ is NaN.",
         meaning="exp(x) / (exp(x) + exp(y)) is 1 / (1 + exp(y − x)), which is sigmoid(x − y). A 1 in the sum is "
         "exp(0). exp(x) overflows for x above 709 (88 in float32).",
     )
@@ -535,7 +535,7 @@ class LogOfSum(Rule):
     logaddexp = Reason(
         "logaddexp",
         "The log of `{y}`, a sum of exponentials, is computed from the exponents (logaddexp), because exp may "
-        "overflow to ∞ or be rounded to 0, although the log of the sum is finite.",
+        "overflow to ∞ or be rounded to 0, even though the log of the sum is finite.",
         meaning="log(exp(a) + exp(b)) is max(a, b) + log(1 + exp(−|a − b|)). exp(x) overflows for x above 709 (88 in "
         "float32).",
     )
@@ -616,8 +616,8 @@ class LogOfPart(Rule):
 
     part = Reason(
         "log_of_part",
-        "The log of all of `{powers}` is computed before `{part}` selects or moves elements, because this log is "
-        "computed in one step, which stays finite if `{powers}` is rounded to 0.",
+        "The log of all elements of `{powers}` is computed before `{part}` selects or moves them, because log and "
+        "`{powers}` can then be computed in one step, whose result is finite even if `{powers}` is rounded to 0.",
         meaning="np.log(p)[:, 1] is np.log(p[:, 1]).",
     )
 
@@ -645,8 +645,8 @@ class OtherLog(Rule):
 
     natural = Reason(
         "natural_log",
-        "`{outer}` of `{powers}` is computed as the natural log times {factor}, because the natural log is computed "
-        "in one step, which stays finite if `{powers}` overflows or is rounded to 0.",
+        "`{outer}` of `{powers}` is computed as the natural log times {factor}, because the natural log of `{powers}` "
+        "is computed in one step, whose result is finite even if `{powers}` overflows or is rounded to 0.",
         meaning="log10(x) is log(x) / log(10).",
     )
 

@@ -47,15 +47,15 @@ class PowerByProducts(Rule):
         "domain",
         "`{x}` to the power ½ is computed by np.power, not as a square root, because `{x}` may contain −∞, for which "
         "the power is ∞ but the square root is NaN.",
-        meaning="The range of a value is known from its operation: for example, results of square and abs are never "
-        "negative.",
+        meaning="The operation that produces a value determines its range: results of square and abs, for example, "
+        "are never negative.",
         change="Write ex.sqrt(x) for a square root.",
     )
     minus_zero = Reason(
         "minus_zero",
         "`{x}` to the power ½ is computed by np.power, not as a square root, because `{x}` may contain −0.0, for "
         "which the power is 0.0 but the square root is −0.0.",
-        meaning="−0.0 and 0.0 are equal in comparisons, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+        meaning="−0.0 and 0.0 compare equal, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
         change="Write ex.sqrt(x) for a square root.",
     )
 

@@ -28,17 +28,16 @@ class SumOfParts(Rule):
 
     joined = Reason(
         "sum_of_parts",
-        "{count:array} are concatenated instead of added, because each is zero outside its own part, and these parts "
-        "are adjacent, so there is nothing to add.",
-        meaning="np.concatenate([a, 0 * b]) + np.concatenate([0 * a, b]) is np.concatenate([a, b]). If x[:3] and "
-        "x[3:] are read, the gradient of x is such a sum.",
+        "The nonzero parts of {count:array} are concatenated instead of adding the whole arrays, because the parts do "
+        "not overlap, and each array is zero outside its part.",
+        meaning="np.concatenate([a, 0 * b]) + np.concatenate([0 * a, b]) is np.concatenate([a, b]). If a program uses "
+        "x[:3] and x[3:] separately, the gradient with respect to x is such a sum.",
     )
     gaps = Reason(
         "gaps",
-        "{count:array}, each zero outside its own part, are added, not concatenated, because their parts are not "
-        "adjacent: they {condition}.",
-        meaning="Such arrays can be concatenated if each part begins where the previous one ends, and the parts cover "
-        "the whole axis.",
+        "{count:array} are added in full, not by concatenating their nonzero parts, because these parts {condition}.",
+        meaning="Nonzero parts can be concatenated if each begins where the previous one ends, and together they "
+        "cover the whole axis.",
     )
 
     def match(self, node: Any, graph: PlanGraph) -> Answer:

@@ -99,16 +99,16 @@ class ProductWithOneHotRows(Rule):
 
     picked = Reason(
         "one_hot_rows",
-        "Rows or columns of `{other}` are selected, as in `{other}`[`{labels}`], instead of computing the matrix "
-        "product, because each row of the other factor is one-hot, with its 1 at the index from `{labels}`.",
+        "The matrix product is replaced by a selection of rows or columns, as in `{other}`[`{labels}`], because each "
+        "row of the other factor is one-hot, with its 1 at the index given by `{labels}`.",
         meaning="A one-hot row has a single 1, like a row of np.eye: np.eye(3)[labels] @ x is x[labels].",
     )
     added = Reason(
         "one_hot_rows",
-        "Rows or columns of `{other}` are added at the indices `{labels}`, instead of computing the matrix product, "
-        "because each row of the other factor is one-hot, with its 1 at the index from `{labels}`.",
-        meaning="A one-hot row has a single 1, like a row of np.eye: np.eye(3)[labels].T @ x is the result of "
-        "np.add.at(zeros, labels, x).",
+        "The matrix product is replaced by a scatter-add: rows or columns of `{other}` are added to the result at the "
+        "indices `{labels}`, because each row of the other factor is one-hot, with its 1 at one of these indices.",
+        meaning="A one-hot row has a single 1, like a row of np.eye: np.add.at(zeros, labels, x) changes zeros to "
+        "np.eye(3)[labels].T @ x.",
     )
     dtype = Reason(
         "dtype",
@@ -119,8 +119,8 @@ class ProductWithOneHotRows(Rule):
     )
     batched = Reason(
         "batched",
-        "The matrix product of `{other}` and one-hot rows is computed, because rows are selected only from a matrix, "
-        "by a vector of class labels; here `{other}` is {type} and the labels are {labels}.",
+        "The matrix product of `{other}` and one-hot rows is computed as written, because rows can be selected only "
+        "from a matrix, and only by a vector of labels; here `{other}` is {type} and the labels are {labels}.",
         meaning="A one-hot row has a single 1. If labels is a vector and x is a matrix, np.eye(3)[labels] @ x is "
         "x[labels].",
         change="Reshape the labels to a vector and the other factor to a matrix.",
@@ -161,7 +161,7 @@ class ZeroThroughView(Rule):
     moved = Reason(
         "zero_moved",
         "`{node}` is not computed: its result is a ZeroTensor (zeros that are not stored), because its operand `{x}` "
-        "is one, and zeros that are reshaped, transposed, repeated or added are zeros.",
+        "is one, and reshaping, transposing, repeating or adding zeros gives zeros.",
         meaning="A ZeroTensor has a shape and a dtype, but stores no elements.",
     )
 
@@ -184,8 +184,8 @@ class SumWithZero(Rule):
         "zero_term",
         "{count:term is|terms are} removed from a sum of {terms:term}, because adding a ZeroTensor, which is an exact "
         "zero, changes no number. Stored zeros would be added: −0.0 + 0.0 is {instead}.",
-        meaning="A ZeroTensor is an exact zero: x + 0 is x, even for −0.0. −0.0 and 0.0 are equal in comparisons, but "
-        "1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+        meaning="A ZeroTensor is an exact zero: x + 0 is x, even for −0.0. −0.0 and 0.0 compare equal, but 1 / 0.0 is "
+        "∞ and 1 / −0.0 is −∞.",
     )
     type = Reason(
         "type",

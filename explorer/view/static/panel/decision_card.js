@@ -42,18 +42,18 @@ export class DecisionCard {
   }
 
   /** Return the meaning of a decision and how to change it, collapsed. Recordings store this once for each reason. */
-  explanation({ reason }) {
+  explanation({ reason, verdict }) {
     const { reasons, explanations } = this.trace.recording;
     const explanation = explanations[reasons[reason].explanation];
     if (!explanation) return false;
-    return this.kept.part(`explanation|${reasons[reason].explanation}`, () => this.#explanation(explanation));
+    return this.kept.part(`explanation|${reasons[reason].explanation}`, () => this.#explanation(explanation, verdict === "applied"));
   }
 
-  #explanation(explanation) {
+  #explanation(explanation, applied) {
     const page = explanation.anchor && html("div", { class: "ex-soft" }, "more: ", html("code", {}, `assets/reasons.md#${explanation.anchor}`));
     const change = explanation.change && html("p", {}, html("b", {}, "To change it: "), ...explained(explanation.change));
     const title = change ? "what it means, what would change it" : "what it means";
-    const numbers = explanation.numerics && html("p", {}, html("b", {}, "Numbers: "), explanation.numerics);
+    const numbers = applied && explanation.numerics && html("p", {}, html("b", {}, "Numbers: "), explanation.numerics);
     return html("details", { class: "ex-explained" }, html("summary", {}, title), html("p", {}, ...explained(explanation.meaning)), numbers, change, page);
   }
 
