@@ -90,7 +90,7 @@ def _entry(reason: Reason) -> Iterator[str]:
 
 
 def _example(reason: Reason) -> tuple[str, bool]:
-    """Return the example program of a reason, if it is one line, with its decision, and whether the decision applied."""
+    """Return the one-line program of a reason, if it has one, with its decision, and whether it was applied."""
     recording = build(occasion(reason).plan, "", {})
     decision = next(each for each in recording.decisions if each.reason == reason.sentence)
     program = OCCASIONS[reason]
