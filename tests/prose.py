@@ -57,7 +57,7 @@ PLAIN_TEXT = """
     kept known labels least limit listed name node operation outer part parts position powers read recorded
     reuse row same saved second separate shape size source there together turned turns type value wanted whole
     wholes why without applied costs declined in needed parameter place update updates apply branch choice
-    condition formula loop operator shapes text values asked for written calls divide divided
+    condition formula loop operator shapes text values requested for written calls divide divided
     copied copies copy join joins left picked round start work chosen divides effect harm near others picks plans
     changes program absolute cosine counts pass match slices concatenation
 """
