@@ -20,6 +20,7 @@ from explorer.plan.rewrite.pattern import Pattern
 from explorer.record import Recording
 from explorer.record.gc_pause import gc_paused
 from explorer.record.listings import without_source
+from explorer.record.renamed import renamed_options
 from explorer.record.view_choices import DIRECTIONS, THEMES
 from explorer.run.diagnosis.leaf_values import leaf_answer
 from explorer.run.evalplan import EvalPlan
@@ -124,14 +125,15 @@ class ExpressionView(GraphView):
         """
         super().focus(self._node_of(what))
 
-    def trace(self, node: Node, way: str = "inputs") -> None:
+    @renamed_options(way="direction")
+    def trace(self, node: Node, direction: str = "inputs") -> None:
         """Select a node and highlight all nodes from which it is computed.
 
-        ``way="outputs"`` instead highlights all nodes computed from it. ``node`` is as in ``focus``.
+        ``direction="outputs"`` instead highlights all nodes computed from it. ``node`` is as in ``focus``.
 
         Example: ``view.trace(y, "outputs")``.
         """
-        super().trace(self._node_of(node), way)
+        super().trace(self._node_of(node), direction)
 
     def why(self, one: Node, other: Node | None = None) -> str:
         """Return the decisions about node ``one`` as text.
@@ -143,10 +145,12 @@ class ExpressionView(GraphView):
         """
         return super().why(self._node_of(one), None if other is None else self._node_of(other))
 
-    def from_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
-        """Return the ids of the nodes recorded at a line, and select the first one; see ``GraphView.from_line``."""
-        check_type(line, "line", (int, str), "a line's number, or a part of its text", 'view.from_line("tanh", cell=3)')
-        return super().from_line(line, cell)
+    def select_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
+        """Return the ids of the nodes recorded at a line, and select the first one; see ``GraphView.select_line``."""
+        check_type(
+            line, "line", (int, str), "a line's number, or a part of its text", 'view.select_line("tanh", cell=3)'
+        )
+        return super().select_line(line, cell)
 
     def overlay(
         self, values: Mapping[Any, float] | Pattern, *, name: str = "overlay", unit: str = "", text: str = ""

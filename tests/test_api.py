@@ -166,10 +166,10 @@ def test_an_operator_of_a_file_is_focused_by_its_name_or_its_line() -> None:
     view.focus("conv2")
     assert (view.selected_scope, recording.nodes.label[view.selected]) == ("conv2", "add")
     line = recording.sources[recording.nodes.source[view.selected]]
-    result = view.from_line(line.line, cell="digits.pnnx.param")
+    result = view.select_line(line.line, cell="digits.pnnx.param")
     assert view.selected == result[0]
     assert {recording.label(node) for node in result} >= {"conv2d", "conv2.weight"}
-    assert view.from_line(line.text) == result
+    assert view.select_line(line.text) == result
     assert view.selected_expression.type.shape == recording.type_of(result[0]).shape
     view.focus("residual / convbn2d_1")
     assert view.selected_scope == "residual / convbn2d_1"
@@ -323,7 +323,7 @@ def test_the_error_of_an_unknown_scope_lists_existing_ones() -> None:
         ("trace", ([],), r"node=\[\]"),
         ("why", (None, None), "node=None"),
         ("why", (0, 2.5), "node=2.5"),
-        ("from_line", (None,), "line=None"),
+        ("select_line", (None,), "line=None"),
         ("overlay", (None,), "values=None"),
         ("overlay", ({None: 1},), "node=None"),
         ("overlay_times", ("plan",), "before='plan'"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 from explorer.record import Summary
 from explorer.record.escape import visible
 from explorer.record.reasons import counted_text
+from explorer.record.renamed import renamed_attributes
 from explorer.run.execution.program import Program
 from explorer.run.execution.value_capture import ValueObserver, summarize
 
@@ -46,9 +47,12 @@ class ComparedOperand(NamedTuple):
     """description of the difference; "" if the values agree"""
 
     @property
-    def place(self) -> str:
+    def description(self) -> str:
         """Description of the operand and its operator."""
         return f"{self.name!r} of operator {self.operator!r} ({self.type})"
+
+    if not TYPE_CHECKING:  # type: ignore[misc]  # a method of the tuple
+        __getattr__ = renamed_attributes(place="description")
 
 
 class ValueComparison:
@@ -118,10 +122,13 @@ class ValueComparison:
         first = self.first
         if first is None:
             worst = max(self.rows, key=lambda row: row.error)
-            lines = [f"{title}, all agree", f"largest relative error {worst.error:.1e}, at {worst.place}"]
+            lines = [f"{title}, all agree", f"largest relative error {worst.error:.1e}, at {worst.description}"]
         else:
             index, differing = self.rows.index(first), [row for row in self.rows if row.problem]
-            lines = [f"{title}, {len(differing)} differ", f"the first that differs is {first.place}: {first.problem}"]
+            lines = [
+                f"{title}, {len(differing)} differ",
+                f"the first that differs is {first.description}: {first.problem}",
+            ]
             lines += _table(first)
             lines.append(f"{counted_text(index, 'operand')} before it agree")
             others = [row for row in differing if row is not first]

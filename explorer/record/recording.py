@@ -188,7 +188,7 @@ class Recording:
         rows = [self.nodes.source[node] for node in nodes]
         sources = [self.sources[row] for row in rows if row >= 0]
         in_one_file = len({source.where for source in sources}) == 1
-        lines = [source.short_place if in_one_file else source.place for source in sources]
+        lines = [source.short_location if in_one_file else source.location for source in sources]
         if len(set(lines)) == len(nodes):
             return [f" ({line})" for line in lines]
         types = [self.type_text(node) for node in nodes]

@@ -70,12 +70,12 @@ class Source:
     caller_line: int = 0
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """``line 3`` for a cell, because its number changes from run to run, or ``net.py line 3`` for a file."""
         return self._with_caller(f"line {self.line}" if self.where.startswith("In[") else self._here)
 
     @property
-    def whole_place(self) -> str:
+    def full_location(self) -> str:
         """Complete location: ``In[3] line 2``, ``net.py line 3``, ``net.onnx node 18``.
 
         With a caller: ``net.py line 3, called from line 9``.
@@ -83,7 +83,7 @@ class Source:
         return self._with_caller(self._here)
 
     @property
-    def short_place(self) -> str:
+    def short_location(self) -> str:
         """Location as ``line 3``, for a text about a single cell or file."""
         return self._with_caller(f"{line_unit(self.where)} {self.line}")
 

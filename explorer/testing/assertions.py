@@ -21,7 +21,7 @@ from explorer.testing.subjects import (
 )
 from explorer.view.export.decision_lines import decision_line
 from explorer.view.export.text import kernel_line
-from explorer.view.model.program_location import node_place
+from explorer.view.model.program_location import node_location
 from explorer.view.model.stage_texts import peak_text
 
 _KERNELS = 4
@@ -92,7 +92,7 @@ def assert_merged(plan: AnyPlan, *what: Subject) -> None:
     final = recording.resolver(recording.end)
     rows = [subject.nodes[0]] if len(subject.nodes) == 1 else _rows_of(subject)
     not_merged = [
-        f"  {' and '.join(node_place(recording, node) for node in nodes)} are different nodes in the final graph"
+        f"  {' and '.join(node_location(recording, node) for node in nodes)} are different nodes in the final graph"
         for nodes in rows
         if len({final.get(node, node) for node in nodes}) > 1
     ]
@@ -199,7 +199,7 @@ def _ambiguous_names(subject: Subjects) -> list[str]:
     recording = subject.recording
     lines = []
     for name, nodes in zip(subject.names, subject.nodes, strict=True):
-        shares = [node_place(recording, node) for node in nodes]
+        shares = [node_location(recording, node) for node in nodes]
         if len(nodes) > 1 and {recording.nodes.label[node] for node in nodes} == {name.split(" / ")[-1]}:
             shown = ", ".join(shares[:_KERNELS]) + f" … and {len(shares) - _KERNELS:,} more" * (len(shares) > _KERNELS)
             lines.append(f"`{name}` refers to {counted_text(len(nodes), 'operation')}: {shown}")

@@ -25,7 +25,7 @@ from explorer.record.reasons import bytes_text, fact_text
 from explorer.testing.subjects import AnyPlan, recording_of, schedule_of
 from explorer.view.compare.decision_changes import Stated, changes
 from explorer.view.export.decision_lines import MARKS, DecisionLine
-from explorer.view.model.program_location import decision_place
+from explorer.view.model.program_location import decision_location
 
 _FORMAT = 1
 _MAX_DECISIONS = 1_000_000
@@ -97,7 +97,7 @@ def plan_changes(recording: Recording, path: str | os.PathLike[str]) -> list[str
     kept = _read(path)
     before = [_as_decision(row) for row in kept["decisions"] for _ in range(row.get("times", 1))]
     after = [
-        _as_decision(row)._replace(place=decision_place(recording, decision), sentence=recording.reason(decision))
+        _as_decision(row)._replace(location=decision_location(recording, decision), sentence=recording.reason(decision))
         for row, decision in zip(_rows(recording), recording.decisions, strict=True)
     ]
     lines = changes(before, after)
@@ -117,7 +117,7 @@ def _rows(recording: Recording) -> list[dict[str, Any]]:
             "verdict": decision.verdict,
             "rule": decision.rule,
             "code": decision.code,
-            "place": decision_place(recording, decision, lines=False),
+            "place": decision_location(recording, decision, lines=False),
             "facts": _facts(recording, decision),
         }
         for decision in recording.decisions

@@ -100,7 +100,7 @@ def test_decisions_are_found_by_their_rule_and_listed_under_it(show):
     titles = view.locator(".ex-results button > b").all_text_contents()
     first = recording.decisions[0].subjects[0]
     source = recording.sources[recording.nodes.source[first]]
-    assert any(title.startswith(f"✓ {source.whole_place}") for title in titles)
+    assert any(title.startswith(f"✓ {source.full_location}") for title in titles)
     assert not any("undefined" in title for title in titles)
 
 

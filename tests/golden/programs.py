@@ -9,7 +9,7 @@ import numpy as np
 
 import explorer as ex
 from explorer.core.ir.recording_context import recording_at
-from explorer.core.ir.source_location import Place
+from explorer.core.ir.source_location import SourceLocation
 from explorer.plan.passes import Inline
 
 
@@ -90,7 +90,7 @@ def recorded(name: str, **further: Any) -> ex.Recording:
     """Return a program's recording, planned but not run; ``further`` are additional options of the plan."""
     build, options = PROGRAMS[name]
     plan = ex.EvalPlan(title=name, **options, **further)
-    with recording_at(None, Place("golden", 1, name)):
+    with recording_at(None, SourceLocation("golden", 1, name)):
         roots = build()
     for root in roots:
         plan.register(root)

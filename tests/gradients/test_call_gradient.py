@@ -234,8 +234,8 @@ def test_the_gradient_of_a_call_has_the_location_of_the_request() -> None:
     with ex.scope("forward"):
         y = ex.function(lambda a: np.tanh(a) * a)(x)
     gradient = ex.grad(y.sum(), x)
-    assert gradient.place is not None
-    assert gradient.place.text.startswith("gradient =")
+    assert gradient.location is not None
+    assert gradient.location.text.startswith("gradient =")
     calls = {node.operation.label: node for node in reachable([gradient]) if isinstance(node.operation, Call)}
     beside, backward = [node for node in calls.values() if node.scope is not None] if len(calls) == 2 else (y, y)
     assert {repr(beside.scope).split("/")[0], repr(backward.scope).split("/")[0]} == {"forward", "gradient"}

@@ -42,7 +42,7 @@ _FAILED = ("FAILED", "ERROR")
 class Mutant:
     """One change of the code, and the closest tests.
 
-    ``place`` is the offset in the file of the occurrence of ``old``, or −1 if there is only one. ``survives`` is the
+    ``offset`` is the offset in the file of the occurrence of ``old``, or −1 if there is only one. ``survives`` is the
     reason why no test can or need kill the mutant, or "" if one must.
     """
 
@@ -52,14 +52,14 @@ class Mutant:
     new: str
     tests: tuple[str, ...]
     survives: str = ""
-    place: int = -1
+    offset: int = -1
 
     def applied(self, text: str) -> str:
         """Return the file's text with the change; raise ValueError unless ``old`` is at its offset, or occurs once."""
-        if self.place >= 0:
-            if not text.startswith(self.old, self.place):
-                raise ValueError(f"{self.name}: {self.file} has another text at {self.place}")
-            return text[: self.place] + self.new + text[self.place + len(self.old) :]
+        if self.offset >= 0:
+            if not text.startswith(self.old, self.offset):
+                raise ValueError(f"{self.name}: {self.file} has another text at {self.offset}")
+            return text[: self.offset] + self.new + text[self.offset + len(self.old) :]
         if text.count(self.old) != 1:
             raise ValueError(
                 f"{self.name}: its old text stands {text.count(self.old)} times in {self.file}, once is needed"

@@ -34,7 +34,7 @@ _QUIET = {
 class Change(NamedTuple):
     """A change in a file: the offset, the old and the new string."""
 
-    place: int
+    offset: int
     old: str
     new: str
     line: int
@@ -115,4 +115,4 @@ def sample(package: str, count: int, seed: int, tests: tuple[str, ...]) -> list[
 
 def _mutant(path: Path, change: Change, tests: tuple[str, ...]) -> Mutant:
     file = path.relative_to(ROOT).as_posix()
-    return Mutant(f"{file}:{change.line}", file, change.old, change.new, tests, place=change.place)
+    return Mutant(f"{file}:{change.line}", file, change.old, change.new, tests, offset=change.offset)

@@ -60,8 +60,8 @@ def test_random_changes_are_different_code() -> None:
     result = changes(text)
     assert len(result) > 8
     for change in result:
-        assert text[change.place :].startswith(change.old)
-        ast.parse(text[: change.place] + change.new + text[change.place + len(change.old) :])
+        assert text[change.offset :].startswith(change.old)
+        ast.parse(text[: change.offset] + change.new + text[change.offset + len(change.old) :])
 
 
 CONFTEST = """

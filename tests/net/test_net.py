@@ -281,9 +281,9 @@ def test_weights_are_read_replaced_and_released() -> None:
 def test_nodes_refer_to_their_line_in_the_file() -> None:
     net = digits()
     y = net.operand("9", (1, 1, 8, 8))
-    assert y.place is not None
-    assert (y.place.where, y.place.line) == ("digits.pnnx.param", 12)
-    assert "pnnx_expr_0" in y.place.text
+    assert y.location is not None
+    assert (y.location.where, y.location.line) == ("digits.pnnx.param", 12)
+    assert "pnnx_expr_0" in y.location.text
     assert y.scope is not None
     assert (y.scope.name, y.scope.kind, y.scope.type, str(y.scope)) == (
         "pnnx_expr_0",

@@ -67,3 +67,14 @@ def test_the_body_of_a_loop_is_given_by_its_old_name() -> None:
     with pytest.warns(DeprecationWarning, match="use body=…"):
         result = ex.while_loop(lambda state: state < 5, turn=lambda state: state + 1, initial=ex.tensor(0))
     assert ex.evaluate(result) == 5
+
+
+def test_attributes_of_expressions_and_views_have_their_old_names() -> None:
+    x = ex.tensor([1.0])
+    with pytest.warns(DeprecationWarning, match="use Expr.location"):
+        assert x.place == x.location
+    view = ex.explore(ex.exp(x))
+    with pytest.warns(DeprecationWarning, match="use ExpressionView.select_line"):
+        assert view.from_line("ex.exp") == view.select_line("ex.exp")
+    with pytest.warns(DeprecationWarning, match="use direction="):
+        view.trace(x, way="outputs")

@@ -48,7 +48,7 @@ from explorer.core.ir.hooks import RegisteredValue, View, hooks
 from explorer.core.ir.identity_comparison import COMPARING
 from explorer.core.ir.operation_examples import Example
 from explorer.core.ir.recording_context import Scope, line_of, state
-from explorer.core.ir.source_location import CalledCode, Place, function_code, place_of
+from explorer.core.ir.source_location import CalledCode, SourceLocation, function_code, location_of
 from explorer.core.ir.tiles import Tile
 from explorer.core.policy import NO_POLICIES, Items, Policies
 from explorer.core.registry import Registry, functions
@@ -64,6 +64,7 @@ from explorer.core.types.custom_dtypes import (
 from explorer.core.types.device import Device, cpu
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, TupleType
 from explorer.record.escape import visible
+from explorer.record.renamed import warn_renamed
 
 _uids = count()
 next_uid = _uids.__next__
@@ -308,7 +309,7 @@ class Expr(NumpyProtocol, Operators):
     operands: tuple[Expr, ...]
     type: AnyType
     scope: Scope | None
-    code: CodeType | CalledCode | Place | None
+    code: CodeType | CalledCode | SourceLocation | None
     instruction: int
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]  # NumPy's meaning: elementwise, an expression
@@ -321,6 +322,9 @@ class Expr(NumpyProtocol, Operators):
     if not TYPE_CHECKING:  # type checkers know the attributes and reject all others
 
         def __getattr__(self, name: str) -> Any:
+            if name == "place":
+                warn_renamed("Expr.place", "Expr.location")
+                return self.location
             suggestion = hint(name, [each for each in dir(type(self)) if each[0] != "_"])
             message = f"an expression has no attribute {name!r}" + (f"; {suggestion}" if suggestion else "")
             raise AttributeError(message, name=name, obj=self)
@@ -362,11 +366,11 @@ class Expr(NumpyProtocol, Operators):
         return self.tensor_type.size
 
     @property
-    def place(self) -> Place | None:
+    def location(self) -> SourceLocation | None:
         """Line of the user's program or of a model file that recorded this node."""
-        if self.code is None or isinstance(self.code, Place):
+        if self.code is None or isinstance(self.code, SourceLocation):
             return self.code
-        return place_of(function_code(self.code), self.instruction)
+        return location_of(function_code(self.code), self.instruction)
 
     def mark_used(self) -> None:
         """Mark this value as used, which makes a tensor's storage read-only."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from explorer.record.view_choices import Direction, Theme
     from explorer.record.worker_lanes import Lane
 
-Way: TypeAlias = Literal["inputs", "outputs"]
+TraceDirection: TypeAlias = Literal["inputs", "outputs"]
 """direction from a node: to all nodes from which it is computed, or to all nodes computed from it"""
 
 
@@ -69,7 +69,7 @@ class View(Protocol):
     def focus(self, what: Any) -> None:
         """Select the node ``what`` and scroll to it."""
 
-    def trace(self, node: Any, way: Way = "inputs") -> None:
+    def trace(self, node: Any, direction: TraceDirection = "inputs") -> None:
         """Select ``node``, and highlight all nodes from which it is computed, or all nodes computed from it."""
 
     def why(self, one: Any, other: Any = None) -> str:

@@ -34,7 +34,7 @@ _MAX_CHAINS = 4096
 """maximum number of cached chains of calls"""
 
 
-class Place(NamedTuple):
+class SourceLocation(NamedTuple):
     """Line of a user's cell or script, or of a model file; ``line`` counts from 1."""
 
     where: str
@@ -42,17 +42,17 @@ class Place(NamedTuple):
     text: str
 
 
-class CodePlace(Place):
+class CodeLocation(SourceLocation):
     """Line recorded while the program ran; ``filename`` is its code's file name."""
 
     filename: str
 
     @classmethod
-    def of(cls, filename: str, line: int, text: str) -> CodePlace:
-        """Return the place of a line in code with this file name, which may be a notebook cell."""
-        place = cls(cell_name(filename), line, text)
-        place.filename = filename
-        return place
+    def of(cls, filename: str, line: int, text: str) -> CodeLocation:
+        """Return the location of a line in code with this file name, which may be a notebook cell."""
+        location = cls(cell_name(filename), line, text)
+        location.filename = filename
+        return location
 
 
 def cell_name(filename: str) -> str:
@@ -66,9 +66,9 @@ def cell_name(filename: str) -> str:
     return "<script>" if filename.startswith("<") else os.path.basename(filename)
 
 
-def place_of(code: CodeType, instruction: int) -> Place:
+def location_of(code: CodeType, instruction: int) -> SourceLocation:
     """Return the source line of an instruction; a cell that was run again has its latest number."""
-    return Place(cell_name(code.co_filename), *_line(code, instruction, code.co_filename))
+    return SourceLocation(cell_name(code.co_filename), *_line(code, instruction, code.co_filename))
 
 
 @functools.lru_cache(maxsize=4096)
@@ -80,12 +80,12 @@ def _line(code: CodeType, instruction: int, filename: str) -> tuple[int, str]:
     return code.co_firstlineno, ""
 
 
-def users_line() -> Place:
+def users_line() -> SourceLocation:
     """Return the user's current line: the innermost line outside this package and NumPy."""
     frame = sys._getframe(1)
     while frame.f_code.co_filename.startswith(INTERNAL) and frame.f_back is not None:
         frame = frame.f_back
-    return place_of(frame.f_code, frame.f_lasti)
+    return location_of(frame.f_code, frame.f_lasti)
 
 
 class CalledCode:
@@ -99,9 +99,9 @@ class CalledCode:
     def __repr__(self) -> str:
         return f"<code of {self.code.co_name}>"
 
-    def callers(self) -> tuple[Place, ...]:
+    def callers(self) -> tuple[SourceLocation, ...]:
         """Return the lines of the calls, innermost first."""
-        return tuple([place_of(code, instruction) for code, instruction in self.calls])
+        return tuple([location_of(code, instruction) for code, instruction in self.calls])
 
 
 def function_code(code: CodeType | CalledCode) -> CodeType:
@@ -154,7 +154,7 @@ def _chain(code: CodeType, frame: FrameType | None) -> CodeType | CalledCode:
     return chain
 
 
-def differing(chains: list[tuple[Place, ...]]) -> list[Place | None]:
+def differing(chains: list[tuple[SourceLocation, ...]]) -> list[SourceLocation | None]:
     """Return one caller per chain, all at the depth at which the callers differ most."""
     depth = max(range(_DEPTH), key=lambda level: len({chain[level : level + 1] for chain in chains}))
     return [chain[depth] if depth < len(chain) else None for chain in chains]

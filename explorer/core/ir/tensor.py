@@ -22,7 +22,7 @@ from explorer.core.ir.expr import Expr, Operation, assign_identity
 from explorer.core.ir.hooks import hooks
 from explorer.core.ir.operation_examples import Example
 from explorer.core.ir.recording_context import state
-from explorer.core.ir.source_location import Place, function_code
+from explorer.core.ir.source_location import SourceLocation, function_code
 from explorer.core.ir.storage import Storage
 from explorer.core.registry import public
 from explorer.core.types.custom_dtypes import converted, element_of, is_element, is_text, numbers_of, refuse_beyond
@@ -108,7 +108,7 @@ class Tensor(Expr):
         """Name of the tensor, or of the variable to which it was assigned."""
         if self.name:
             return self.name
-        if self.code is None or isinstance(self.code, Place):
+        if self.code is None or isinstance(self.code, SourceLocation):
             return "tensor"
         return assigned_name(function_code(self.code), self.instruction) or "tensor"
 

@@ -32,9 +32,9 @@ _ALIGNMENT = 64
 
 
 class Tile(NamedTuple):
-    """Part of a result; ``compute`` writes the elements at the index ``place``."""
+    """Part of a result; ``compute`` writes the elements at the index ``region``."""
 
-    place: Index
+    region: Index
     compute: Callable[[], None]
 
 

@@ -11,7 +11,7 @@ import re
 
 from onnx import NodeProto
 
-from explorer.core.ir.source_location import CodePlace, Place
+from explorer.core.ir.source_location import CodeLocation, SourceLocation
 from explorer.formats.common.onnx_names import STACK_TRACE
 from explorer.record.escape import visible
 
@@ -26,7 +26,7 @@ _TORCH = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]|[/\\]torch[/\\]
 """folders of torch's code"""
 
 
-def source_place(node: NodeProto, local: bool = False) -> Place | None:
+def source_place(node: NodeProto, local: bool = False) -> SourceLocation | None:
     """Return the source line from which a node was exported; None if the node has no record.
 
     Set ``local`` if this process exported the node, so that the whole file or cell can be shown.
@@ -37,7 +37,7 @@ def source_place(node: NodeProto, local: bool = False) -> Place | None:
     return innermost(traceback, local)
 
 
-def innermost(traceback: str, local: bool) -> Place | None:
+def innermost(traceback: str, local: bool) -> SourceLocation | None:
     """Return the innermost line of a traceback outside torch, or the innermost line if all are in torch."""
     frames = _FRAME.findall(traceback[-_TRACEBACK_LENGTH:])
     if not frames:
@@ -45,5 +45,5 @@ def innermost(traceback: str, local: bool) -> Place | None:
     filename, line, source = next((frame for frame in reversed(frames) if not _TORCH.search(frame[0])), frames[-1])
     stripped = source.strip()[:_LINE_LENGTH]
     if local:
-        return CodePlace.of(filename, int(line), stripped)
-    return Place(visible(re.split(r"[/\\]", filename)[-1][:_FILE_NAME_LENGTH]), int(line), stripped)
+        return CodeLocation.of(filename, int(line), stripped)
+    return SourceLocation(visible(re.split(r"[/\\]", filename)[-1][:_FILE_NAME_LENGTH]), int(line), stripped)

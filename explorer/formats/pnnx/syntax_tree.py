@@ -14,7 +14,7 @@ from explorer.core.ir.explore_options import ViewOptions
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import View, hooks
 from explorer.core.ir.recording_context import recording_at
-from explorer.core.ir.source_location import Place
+from explorer.core.ir.source_location import SourceLocation
 from explorer.formats.pnnx.expression_parser import Parsed, parse
 from explorer.formats.pnnx.expression_tree import Call, ListOf, Node, Operand, members, postorder, write
 from explorer.net import NetOperator
@@ -52,7 +52,7 @@ class SyntaxTree:
 
     def _recorded(self) -> Expr:
         stack: list[Expr] = []
-        with recording_at(None, Place("expression", 1, self.text)):
+        with recording_at(None, SourceLocation("expression", 1, self.text)):
             for node in postorder(self._tree):
                 count = len(members(node))
                 arguments, stack = stack[len(stack) - count :], stack[: len(stack) - count]

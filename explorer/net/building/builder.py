@@ -17,7 +17,7 @@ from explorer.core.ir.dimension_declarations import DeclaredNames, declare_dimen
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Item
 from explorer.core.ir.recording_context import Scope, recording_at, state
-from explorer.core.ir.source_location import Place
+from explorer.core.ir.source_location import SourceLocation
 from explorer.core.memory_budget import counted
 from explorer.core.progress import Progress, current_callback
 from explorer.core.recursion_limit import one_deeper
@@ -161,8 +161,8 @@ class NetBuilder:
         for index, operator in enumerate(self._program.topological_order):
             if follow is not None:
                 follow(Progress("building", operator.name, index, count))
-            place = operator.code or Place(operator.file or self._where, operator.line, operator.text)
-            with recording_at(self.scope(operator), place):
+            location = operator.code or SourceLocation(operator.file or self._where, operator.line, operator.text)
+            with recording_at(self.scope(operator), location):
                 try:
                     results = self._results(operator, build.values, ask)
                 except ExplorerError as error:

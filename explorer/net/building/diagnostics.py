@@ -38,7 +38,7 @@ class UnknownType:
     remedy: Remedy | None = None
 
     def __str__(self) -> str:
-        listed = ", ".join(f"{operator.place}" for operator in self.operators[:8])
+        listed = ", ".join(f"{operator.quoted_label}" for operator in self.operators[:8])
         more = f", … ({len(self.operators)} in all)" if len(self.operators) > 8 else ""
         if self.remedy is not None:
             return visible(f"{self.type}: {listed}{more}; {self.remedy.rule}: {self.remedy.fix}")
@@ -110,7 +110,7 @@ def _finding(names: list[str], build: Build) -> str:
     text = str(build.problems[names[0]])
     if len(names) == 1:
         return text
-    listed = ", ".join([build.definition.ssa.operator(name).place for name in names[1 : _LISTED + 1]])
+    listed = ", ".join([build.definition.ssa.operator(name).quoted_label for name in names[1 : _LISTED + 1]])
     more = ", …" * (len(names) > _LISTED + 1)
     return f"{text}\n  the same for {len(names) - 1:,} more: {listed}{more}"
 
@@ -130,7 +130,7 @@ def _contradictions(build: Build) -> list[tuple[str, str]]:
         is_consequence = producer is not None and bool(wrong.intersection(producer.inputs))
         contradiction = disagreement(blob, value.type)
         if contradiction and not is_consequence:
-            where = f"operator {producer.place}" if producer else "an input"
+            where = f"operator {producer.quoted_label}" if producer else "an input"
             findings.append((producer.name if producer else "", f"operand {name!r} of {where}: {contradiction}"))
         if contradiction or is_consequence:
             wrong.add(name)

@@ -280,7 +280,7 @@ class NetDefinition:
             path.append((current, blob))
             current = self._by_name[producer]
         cycle = path[seen[current.name] :]
-        shown = [f"{operator.place} reads {blob!r}" for operator, blob in cycle[:6]]
+        shown = [f"{operator.quoted_label} reads {blob!r}" for operator, blob in cycle[:6]]
         more = f", … ({len(cycle)} operators in all)" if len(cycle) > len(shown) else ""
         return graph_error(
             self.source,

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from explorer.core.errors import ExplorerError, FileError, OperandError
-from explorer.core.ir.source_location import Place
+from explorer.core.ir.source_location import SourceLocation
 from explorer.core.types.custom_dtypes import is_text
 
 Plain: TypeAlias = "bool | int | float | complex | str | tuple[Plain, ...] | None"
@@ -77,14 +77,14 @@ class OperatorDefinition:
     doc: str = ""
     file: str = field(default="", compare=False, repr=False)
     """the cell or script that wrote the operator, if it is not the net's source"""
-    code: Place | None = field(default=None, compare=False, repr=False)
+    code: SourceLocation | None = field(default=None, compare=False, repr=False)
     """the line of the program from which the file was exported, if the file declares it"""
     bodies: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """definitions of the inner graphs of a loop or branch by name; the inputs of each are first its parameters, then
     the blobs of the enclosing net that it reads, with the same names"""
 
     @property
-    def place(self) -> str:
+    def quoted_label(self) -> str:
         """Name and line of the operator for error messages: ``'conv1' (line 3)``."""
         return f"{self.name!r} (line {self.line})" if self.line else repr(self.name)
 

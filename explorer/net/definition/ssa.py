@@ -191,7 +191,7 @@ class Resolver:
                 None, f"{blob!r} is an input twice", rule="input names must be unique", fix="name each input once"
             )
         first = self._producers[blob][0]
-        producer = f"operator {first.place}" if first is not None else "an input of the net"
+        producer = f"operator {first.quoted_label}" if first is not None else "an input of the net"
         return self._error(
             operator,
             f"operator {operator.name!r} produces {blob!r}, which is already produced by {producer}",
@@ -221,7 +221,7 @@ class Resolver:
         if operator is not None and later:
             return self._error(
                 operator,
-                f"operator {operator.name!r} reads {blob!r}, which operator {later[0].place} writes only later",
+                f"operator {operator.name!r} reads {blob!r}, which operator {later[0].quoted_label} writes only later",
                 rule="operators of a net that rewrites blobs run in order, so a blob must be written before it is read",
                 fix=f"put {later[0].name!r} before {operator.name!r}",
             )

@@ -217,10 +217,10 @@ class _Match:
         unpaired: dict[Hashable, deque[int]] = {}
         for node in self.second.nodes:
             if node not in self.taken:
-                unpaired.setdefault(self.second.place(node), deque()).append(node)
+                unpaired.setdefault(self.second.scope_and_kind(node), deque()).append(node)
         for node in self.first.nodes:
             if node not in self.pairs:
-                candidates = unpaired.get(self.first.place(node))
+                candidates = unpaired.get(self.first.scope_and_kind(node))
                 if candidates:
                     self._pair(node, candidates.popleft())
 
@@ -401,7 +401,7 @@ class RecordedGraph:
         """Return the functions that return the keys of nodes for alignment, the strictest first."""
         return (lambda node: (self.kind[node], self.recording.type_text(node))), self.kind.__getitem__
 
-    def place(self, node: int) -> Hashable:
+    def scope_and_kind(self, node: int) -> Hashable:
         """Return the scope path and the kind of a node, and its name unless it is a constant."""
         rows, scopes = self.recording.nodes, self.recording.scopes
         names = []

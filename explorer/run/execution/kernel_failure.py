@@ -24,9 +24,9 @@ def failure(planned: Plan, index: int, runner: Runner, error: Exception, failed:
     failed = getattr(runner, "failed", None) if failed is None else failed
     node = kernel.result if failed is None else failed
     operand_types = ", ".join([repr(operand.type) for operand in planned.graph.inputs[node.uid]])
-    place = node.place
-    where = f" recorded at {place.where} line {place.line}" if place is not None else ""
-    where += f": {place.text}" if place is not None and place.text else ""
+    location = node.location
+    where = f" recorded at {location.where} line {location.line}" if location is not None else ""
+    where += f": {location.text}" if location is not None and location.text else ""
     # Eight operations suffice to find a kernel in the panel; a fused chain may have hundreds.
     names = " · ".join([member.operation.label for member in kernel.nodes[:8]]) + " · …" * (len(kernel.nodes) > 8)
     fused = f" (in the kernel {names})" if len(kernel.nodes) > 1 else ""

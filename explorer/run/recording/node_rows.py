@@ -18,7 +18,14 @@ from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.function import Body, Call, Item, Parameter
 from explorer.core.ir.function import Body as Traced
 from explorer.core.ir.recording_context import Scope as Box
-from explorer.core.ir.source_location import CalledCode, CodePlace, Place, differing, function_code, place_of
+from explorer.core.ir.source_location import (
+    CalledCode,
+    CodeLocation,
+    SourceLocation,
+    differing,
+    function_code,
+    location_of,
+)
 from explorer.core.types.custom_dtypes import dtype_name
 from explorer.core.types.tensor_type import AnyType, TupleType
 from explorer.ops.creation.constants import Full
@@ -49,7 +56,7 @@ class NodeRows:
         self.boxes: list[Box | None] = [None]
         """scope object for each scope row"""
         self.sources: dict[Any, int] = {}
-        self.callers: list[tuple[Place, ...]] = []
+        self.callers: list[tuple[SourceLocation, ...]] = []
         """for each row of sources, the lines of the calls that led to the source line, innermost first"""
         self.recorded_lines: dict[str, set[int]] = {}
         """file name of a cell or file of the user → its lines at which nodes were recorded"""
@@ -101,19 +108,19 @@ class NodeRows:
         key = (id(node.code), node.instruction)
         row = self.sources.get(key)
         if row is None:
-            if isinstance(node.code, Place):
-                place = node.code
-                if isinstance(place, CodePlace):
-                    self.recorded_lines.setdefault(place.filename, set()).add(place.line)
+            if isinstance(node.code, SourceLocation):
+                location = node.code
+                if isinstance(location, CodeLocation):
+                    self.recorded_lines.setdefault(location.filename, set()).add(location.line)
             else:
                 code = function_code(node.code)
-                place = place_of(code, node.instruction)
-                self.recorded_lines.setdefault(code.co_filename, set()).add(place.line)
+                location = location_of(code, node.instruction)
+                self.recorded_lines.setdefault(code.co_filename, set()).add(location.line)
             callers = node.code.callers() if isinstance(node.code, CalledCode) else ()
-            row = self.sources.get((place, callers))
+            row = self.sources.get((location, callers))
             if row is None:
-                row = self.sources[place, callers] = len(self.recording.sources)
-                self.recording.sources.append(Source(*place))
+                row = self.sources[location, callers] = len(self.recording.sources)
+                self.recording.sources.append(Source(*location))
                 self.callers.append(callers)
             self.sources[key] = row
         return row

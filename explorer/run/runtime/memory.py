@@ -55,7 +55,7 @@ def grant(schedule: Schedule) -> None:
     if required <= budget.memory:
         return
     largest = max([*tensors, *[kernel.result for kernel in schedule.kernels]], key=lambda node: node.type.nbytes)
-    location = largest.place
+    location = largest.location
     where = f" of {location.where} line {location.line}" if location is not None else ""
     claim_memory(
         f"the run, whose largest value is {largest!r}{where} with {bytes_text(largest.type.nbytes)},", required

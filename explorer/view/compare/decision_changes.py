@@ -36,7 +36,7 @@ class Stated(NamedTuple):
     """Decision of one side: the line used for comparison, and the location and reason shown to readers."""
 
     line: DecisionLine
-    place: str
+    location: str
     sentence: str
     facts: Mapping[str, str] | None = None
     """facts by label, if a side is stored as facts and has no sentence"""
@@ -47,15 +47,15 @@ _Pairs: TypeAlias = list[tuple[Stated, Stated]]
 
 def stated(lines: Iterable[DecisionLine]) -> list[Stated]:
     """Return the decisions of lines; a line that ends with ``×3`` represents three decisions."""
-    return [Stated(line._replace(times=1), line.place, line.sentence) for line in lines for _ in range(line.times)]
+    return [Stated(line._replace(times=1), line.location, line.sentence) for line in lines for _ in range(line.times)]
 
 
 def changes(before: Sequence[Stated], after: Sequence[Stated]) -> list[str]:
     """Return a line per decision that differs or exists on one side only, by stage; an empty list if all are equal."""
     stages = {stage: rank for rank, stage in enumerate(dict.fromkeys([row.line.stage for row in (*before, *after)]))}
     _, before, after = _paired(before, after, lambda row: row.line)
-    other_lines, before, after = _paired(before, after, lambda row: row.line._replace(place=_name(row)))
-    moved, before, after = _paired(before, after, lambda row: row.line._replace(place=""))
+    other_lines, before, after = _paired(before, after, lambda row: row.line._replace(location=_name(row)))
+    moved, before, after = _paired(before, after, lambda row: row.line._replace(location=""))
     by_rule, before, after = _paired(before, after, lambda row: (row.line.stage, _name(row), row.line.rule))
     by_stage, before, after = _paired(before, after, lambda row: (row.line.stage, _name(row)))
     compared = by_rule + by_stage
@@ -76,7 +76,7 @@ def changes(before: Sequence[Stated], after: Sequence[Stated]) -> list[str]:
     differences = _limited([line if count == 1 else f"{line} ×{count:,}" for line, count in counted], _LISTED)
     if other_lines:
         (old, new), count = other_lines[0], f"{len(other_lines):,} decision{'s' * (len(other_lines) > 1)}"
-        differences.append(f"{count} as before, at other lines of the source: {old.place} → {new.place}")
+        differences.append(f"{count} as before, at other lines of the source: {old.location} → {new.location}")
     return differences
 
 
@@ -113,11 +113,11 @@ def _paired(
 
 def _name(decision: Stated) -> str:
     """Return the first location of a decision without its line number, because edits above would change the number."""
-    return _LINES.sub("", decision.line.place)
+    return _LINES.sub("", decision.line.location)
 
 
 def _heading(decision: Stated) -> str:
-    return " · ".join(filter(None, [decision.line.stage, decision.place]))
+    return " · ".join(filter(None, [decision.line.stage, decision.location]))
 
 
 def _decision(decision: Stated) -> str:
@@ -125,7 +125,7 @@ def _decision(decision: Stated) -> str:
 
 
 def _moved(old: Stated, new: Stated) -> str:
-    return f"{_heading(old)}: the same decision, {_decision(new)}, is now about {new.place or 'the whole plan'}"
+    return f"{_heading(old)}: the same decision, {_decision(new)}, is now about {new.location or 'the whole plan'}"
 
 
 def _changed(old: Stated, new: Stated) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from explorer.record import Decision, Recording
-from explorer.view.model.program_location import decision_place
+from explorer.view.model.program_location import decision_location
 
 MARKS = {"applied": "✓", "declined": "✗"}
 _HEAD = re.compile(r"(?P<stage>[^·✓✗]+) (?P<mark>[✓✗]) ")
@@ -30,7 +30,7 @@ class DecisionLine(NamedTuple):
     stage: str
     mark: str
     """✓ or ✗"""
-    place: str
+    location: str
     rule: str
     sentence: str
     code: str
@@ -39,13 +39,13 @@ class DecisionLine(NamedTuple):
     @property
     def head(self) -> str:
         """The line without its sentence."""
-        place = f"{self.place} · " if self.place else ""
-        return f"{self.stage} {self.mark} {place}{self.rule} [{self.code}]"
+        location = f"{self.location} · " if self.location else ""
+        return f"{self.stage} {self.mark} {location}{self.rule} [{self.code}]"
 
     def __str__(self) -> str:
-        place = f"{self.place} · " if self.place else ""
+        location = f"{self.location} · " if self.location else ""
         many = f" ×{self.times:,}" if self.times > 1 else ""
-        return f"{self.stage} {self.mark} {place}{self.rule}: {self.sentence} [{self.code}]{many}"
+        return f"{self.stage} {self.mark} {location}{self.rule}: {self.sentence} [{self.code}]{many}"
 
 
 def decision_line(recording: Recording, decision: Decision) -> DecisionLine:
@@ -53,7 +53,7 @@ def decision_line(recording: Recording, decision: Decision) -> DecisionLine:
     return DecisionLine(
         recording.stages[decision.stage].name,
         MARKS[decision.verdict],
-        decision_place(recording, decision),
+        decision_location(recording, decision),
         decision.rule,
         recording.reason(decision) + _numbers(recording, decision),
         decision.code,
@@ -72,7 +72,7 @@ def _numbers(recording: Recording, decision: Decision) -> str:
 def decision_lines(recording: Recording, decisions: Iterable[Decision]) -> list[DecisionLine]:
     """Return the lines of decisions; consecutive decisions that differ only in location share the first line."""
     lines = [decision_line(recording, decision) for decision in decisions]
-    groups = itertools.groupby(lines, lambda line: line._replace(place=""))
+    groups = itertools.groupby(lines, lambda line: line._replace(location=""))
     return [next(group)._replace(times=1 + len(list(group))) for _, group in groups]
 
 
@@ -85,6 +85,6 @@ def read_line(line: str) -> DecisionLine | None:
     rule = _RULE.search(middle) or _RULE_ALONE.match(middle)
     if rule is None:
         return None
-    place, sentence = middle[: rule.start()], middle[rule.end() :]
+    location, sentence = middle[: rule.start()], middle[rule.end() :]
     times = int((tail["times"] or "1").replace(",", ""))
-    return DecisionLine(head["stage"], head["mark"], place, rule["rule"], sentence, tail["code"], times)
+    return DecisionLine(head["stage"], head["mark"], location, rule["rule"], sentence, tail["code"], times)

@@ -152,7 +152,7 @@ def kernel_line(recording: Recording, number: int, kernel: Kernel) -> str:
     names = [recording.named_label(node) for node in kernel.nodes[:8]]
     names += ["…"] if len(kernel.nodes) > 8 else []
     row = recording.nodes.source[kernel.nodes[-1]]
-    line = f", {recording.sources[row].short_place}" if row >= 0 else ""
+    line = f", {recording.sources[row].short_location}" if row >= 0 else ""
     memory = f"buffer {kernel.buffer}" + (" in place" if kernel.in_place else "")
     if kernel.buffer < 0:
         memory = "memory of its own" if kernel.bytes else "no memory"

@@ -86,7 +86,7 @@ def _origins(recording: Recording, nodes: Sequence[int]) -> list[str]:
     """List the lines and scopes in which nodes were recorded, without duplicates."""
     sources = [recording.sources[row] for node in nodes if (row := recording.nodes.source[node]) >= 0]
     scopes = [" / ".join(scope_path(recording, node)) for node in nodes]
-    lines = [f"recorded at {source.place}: {source.text.strip()}" for source in sources]
+    lines = [f"recorded at {source.location}: {source.text.strip()}" for source in sources]
     lines += [note for node in nodes if (note := recording.variable_note(node))]
     lines += [f"scope {scope}" for scope in scopes if scope]
     declared = [recording.dimensions[node] for node in nodes if node in recording.dimensions]
@@ -124,7 +124,7 @@ def _line(recording: Recording, decision: Decision) -> DecisionLine:
     line = decision_line(recording, decision)
     # Without the line number, since an edit above a rule would change every text that mentions the rule.
     module = re.sub(r":\d+$", "", decision.location)
-    return line._replace(place="", rule=f"{line.rule} ({module})" if module else line.rule)
+    return line._replace(location="", rule=f"{line.rule} ({module})" if module else line.rule)
 
 
 def _fact_lines(recording: Recording, decision: Decision) -> list[str]:

@@ -61,7 +61,7 @@ def short_type(recording: Recording, row: int, names: Sequence[str] = ()) -> str
 def source_text(recording: Recording, node: int) -> str:
     """Return where a node was recorded: ``line 2``, ``net.py line 2``, or "" if unknown."""
     row = recording.nodes.source[node]
-    return recording.sources[row].place if row >= 0 else ""
+    return recording.sources[row].location if row >= 0 else ""
 
 
 class Text(NamedTuple):

@@ -10,7 +10,7 @@ _NAMED = 2
 """maximum number of locations of a decision that are named individually"""
 
 
-def node_place(recording: Recording, node: int, *, lines: bool = True) -> str:
+def node_location(recording: Recording, node: int, *, lines: bool = True) -> str:
     """Return a node's location: ``layer1.0 / Add / add`` in a file, ``block / h = add, line 3`` in a cell.
 
     Without ``lines`` the location does not change when code above it is edited: ``block / add``.
@@ -22,15 +22,15 @@ def node_place(recording: Recording, node: int, *, lines: bool = True) -> str:
     return path if not line or _is_read(recording, node) else f"{path}, {line}"
 
 
-def decision_place(recording: Recording, decision: Decision, *, lines: bool = True) -> str:
+def decision_location(recording: Recording, decision: Decision, *, lines: bool = True) -> str:
     """Return the location of a decision's nodes: ``add, line 3``, two locations, or ``conv1 / conv2d and 4 more``.
 
     A decision without nodes concerns the whole plan, and its location is "".
     """
     subjects = decision.subjects or decision.produced
     if len(subjects) > _NAMED:
-        return f"{node_place(recording, subjects[0], lines=lines)} and {len(subjects) - 1:,} more"
-    return " and ".join(dict.fromkeys([node_place(recording, node, lines=lines) for node in subjects]))
+        return f"{node_location(recording, subjects[0], lines=lines)} and {len(subjects) - 1:,} more"
+    return " and ".join(dict.fromkeys([node_location(recording, node, lines=lines) for node in subjects]))
 
 
 def _is_read(recording: Recording, node: int) -> bool:

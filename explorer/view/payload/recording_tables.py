@@ -40,7 +40,7 @@ def recording_tables(recording: Recording) -> dict[str, Any]:
         "types": types,
         "nodes": dataclasses.replace(recording.nodes, label=labels, type=type_rows),
         **({"declared": declared_texts(recording)} if recording.dimensions else {}),
-        "sources": [{"place": source.whole_place, "text": source.text} for source in recording.sources],
+        "sources": [{"place": source.full_location, "text": source.text} for source in recording.sources],
         "listings": [_listing(recording, listing) for listing in listings(recording)],
         "stages": [_stage(recording, number) for number in range(len(recording.stages))],
         "reasons": reasons,

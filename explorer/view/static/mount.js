@@ -106,7 +106,7 @@ function follow(model, view) {
     (message) => {
       if (message?.kind === "focus") view.selection.visit(message.node);
       else if (message?.kind === "placed") view.opening.pending.take(message.boxes);
-      else if (message?.kind === "trace") view.selection.traced(message.way);
+      else if (message?.kind === "trace") view.selection.traced(message.direction);
       else if (message?.kind === "heat") view.heat.choose(message.name);
       else if (message?.kind === "value") view.leafValues.take(message);
     },

@@ -106,6 +106,6 @@ def nodes_at(recording: Recording, line: int | str, where: str | None = None) ->
         raise OperandError(
             f"no node was recorded at {line!r}",
             rule=f"the first lines with nodes are {known or 'none'}",
-            fix=f"view.from_line({sources[0].line})" if sources else "",
+            fix=f"view.select_line({sources[0].line})" if sources else "",
         )
     return nodes

@@ -10,7 +10,7 @@ import json
 from base64 import b64encode
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import traitlets
 
@@ -19,6 +19,7 @@ from explorer.record.errors import ExplorerError, OperandError, UnknownNameError
 from explorer.record.gc_pause import gc_paused
 from explorer.record.reasons import counted_text
 from explorer.record.recording import unmeasured
+from explorer.record.renamed import renamed_attributes, renamed_options
 from explorer.record.view_choices import DIRECTIONS, THEMES
 from explorer.view.export.html_page import image
 from explorer.view.export.outputs import outputs
@@ -52,7 +53,7 @@ def json_text(value: dict[str, Any], widget: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-WAYS = ("inputs", "outputs")
+TRACE_DIRECTIONS = ("inputs", "outputs")
 """sides of a node that ``trace`` highlights"""
 
 
@@ -257,6 +258,9 @@ class GraphView(NotebookWidget):
         elif change["new"] != depth:
             self.collapse(change["new"])
 
+    if not TYPE_CHECKING:
+        __getattr__ = renamed_attributes(from_line="select_line")
+
     @traitlets.observe("open_boxes")
     def _read_depth(self, change: object = None) -> None:
         self.depth = self._drawing.model.tree.depth_of(self._opened)
@@ -268,17 +272,20 @@ class GraphView(NotebookWidget):
         opened: list[int] = self.open_boxes
         return opened
 
-    def trace(self, node: int | str, way: str = "inputs") -> None:
-        """Select a node and highlight all nodes that it depends on, or with ``way="outputs"`` all that depend on it.
+    @renamed_options(way="direction")
+    def trace(self, node: int | str, direction: str = "inputs") -> None:
+        """Select a node and highlight all nodes it depends on, or, with ``direction="outputs"``, all that depend on it.
 
-        A string names an operator of a file, a layer or a scope. Raise OperandError for another way.
+        A string names an operator of a file, a layer or a scope. Raise OperandError for another direction.
         """
-        if way not in WAYS:
+        if direction not in TRACE_DIRECTIONS:
             raise OperandError(
-                f"way {way!r}", rule=f"way must be one of {', '.join(WAYS)}", fix='view.trace(node, "inputs")'
+                f"direction {direction!r}",
+                rule=f"direction must be one of {', '.join(TRACE_DIRECTIONS)}",
+                fix='view.trace(node, "inputs")',
             )
         self.focus(node)
-        self.send({"kind": "trace", "way": way})
+        self.send({"kind": "trace", "direction": direction})
 
     def predict(self, stage: str | None = None) -> None:
         """Hide the decisions of a stage, and let the reader predict them on the canvas.
@@ -337,7 +344,7 @@ class GraphView(NotebookWidget):
             )
         return [what]
 
-    def from_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
+    def select_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
         """Return the nodes recorded at a line, given by number or part of its text, and select the first one.
 
         ``cell`` is a cell ("In[3]", or 3) or the base name of a file; in a model's file, lines are operators.

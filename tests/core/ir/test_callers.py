@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.ir.source_location import CalledCode, Place, differing
+from explorer.core.ir.source_location import CalledCode, SourceLocation, differing
 from explorer.record import Recording, Source
 from explorer.record.json_form.codec import from_json, to_json
 
@@ -32,7 +32,7 @@ def shown_lines(recording: Recording, label: str) -> list[str]:
     """Return the displayed line of each recorded node with a name."""
     nodes = recording.nodes
     chosen = [n for n in range(len(nodes)) if nodes.label[n] == label and nodes.born[n] < 0]
-    return [recording.sources[nodes.source[n]].short_place for n in chosen]
+    return [recording.sources[nodes.source[n]].short_location for n in chosen]
 
 
 def layer(x: ex.Expr) -> ex.Expr:
@@ -74,17 +74,17 @@ def test_the_differing_call_is_shown_and_none_if_all_are_equal() -> None:
 
 def test_a_caller_in_another_file_is_shown_with_its_file() -> None:
     source = Source("net.py", 3, "y = f(x)", "train.py", 9)
-    assert source.whole_place == source.place == "net.py line 3, called from train.py line 9"
-    assert Source("In[2]", 3, "", "In[4]", 9).place == "line 3, called from line 9"
-    assert Source("In[2]", 3, "", "In[2]", 9).whole_place == "In[2] line 3, called from line 9"
-    assert Source("In[2]", 3, "").place == "line 3"
+    assert source.full_location == source.location == "net.py line 3, called from train.py line 9"
+    assert Source("In[2]", 3, "", "In[4]", 9).location == "line 3, called from line 9"
+    assert Source("In[2]", 3, "", "In[2]", 9).full_location == "In[2] line 3, called from line 9"
+    assert Source("In[2]", 3, "").location == "line 3"
 
 
 def test_a_line_is_not_shown_as_its_own_caller() -> None:
     """The operand that a batch stacks has the line of the call, next to nodes of the function."""
-    assert Source("In[2]", 3, "", "In[2]", 3).place == "line 3"
-    assert Source("net.py", 3, "", "net.py", 3).whole_place == "net.py line 3"
-    assert Source("net.py", 3, "", "a.py", 3).short_place == "line 3, called from a.py line 3"
+    assert Source("In[2]", 3, "", "In[2]", 3).location == "line 3"
+    assert Source("net.py", 3, "", "net.py", 3).full_location == "net.py line 3"
+    assert Source("net.py", 3, "", "a.py", 3).short_location == "line 3, called from a.py line 3"
 
 
 def test_lines_outside_functions_have_no_caller() -> None:
@@ -93,8 +93,8 @@ def test_lines_outside_functions_have_no_caller() -> None:
     assert not isinstance(names["y"].code, CalledCode)
     node = layer(names["y"])
     assert isinstance(node.code, CalledCode)
-    assert node.place is not None
-    assert node.place.line == LAYER
+    assert node.location is not None
+    assert node.location.line == LAYER
 
 
 def test_nodes_of_one_call_share_their_call_chain_and_rewritten_ones_keep_it() -> None:
@@ -111,7 +111,7 @@ def test_nodes_of_one_call_share_their_call_chain_and_rewritten_ones_keep_it() -
 
 
 def test_the_depth_with_the_most_distinct_callers_is_shown() -> None:
-    inner, first, second = Place("a", 5, ""), Place("a", 9, ""), Place("a", 10, "")
+    inner, first, second = SourceLocation("a", 5, ""), SourceLocation("a", 9, ""), SourceLocation("a", 10, "")
     assert differing([(inner, first), (inner, second)]) == [first, second]
     assert differing([(inner,), (inner, second)]) == [None, second]
     assert differing([(first,), (second, inner)]) == [first, second]

@@ -10,7 +10,7 @@ import numpy as np
 import explorer as ex
 from explorer.core.ir.assigned_names import assigned_name
 from explorer.core.ir.recording_context import recording_at
-from explorer.core.ir.source_location import CalledCode, Place, function_code
+from explorer.core.ir.source_location import CalledCode, SourceLocation, function_code
 
 
 def here() -> int:
@@ -20,15 +20,15 @@ def here() -> int:
     return frame.f_back.f_lineno
 
 
-def place(node: ex.Expr) -> Place:
-    result = node.place
+def location(node: ex.Expr) -> SourceLocation:
+    result = node.location
     assert result is not None
     return result
 
 
 def test_every_way_to_record_stores_the_users_line() -> None:
     x, line = ex.tensor(np.ones((2, 2))), here()
-    assert place(x) == ("test_source_location.py", line, "x, line = ex.tensor(np.ones((2, 2))), here()")
+    assert location(x) == ("test_source_location.py", line, "x, line = ex.tensor(np.ones((2, 2))), here()")
     values = [
         (np.tanh(x), here()),
         (x + 1, here()),
@@ -43,9 +43,9 @@ def test_every_way_to_record_stores_the_users_line() -> None:
         (ex.ZeroTensor((2,)), here()),
     ]
     for node, line in values:
-        assert place(node).where == "test_source_location.py"
-        assert place(node).line == line, node
-        assert str(place(node).text).startswith("(")
+        assert location(node).where == "test_source_location.py"
+        assert location(node).line == line, node
+        assert str(location(node).text).startswith("(")
 
 
 def test_a_statement_over_several_lines_stores_the_operators_line() -> None:
@@ -58,7 +58,7 @@ def test_a_statement_over_several_lines_stores_the_operators_line() -> None:
             x
         )
     )  # fmt: skip
-    assert first < place(node).line <= first + 6
+    assert first < location(node).line <= first + 6
 
 
 def name(node: ex.Expr) -> str:
@@ -90,10 +90,10 @@ def test_bodies_and_gradients_store_lines_too() -> None:
 
     x = ex.tensor([1.0])
     node, line = f(x), here()
-    assert place(node).line == line
-    assert place(node.operation.body.outputs[0]).text == "return np.tanh(a)"
+    assert location(node).line == line
+    assert location(node.operation.body.outputs[0]).text == "return np.tanh(a)"
     gradient, line = ex.grad(node.sum(), x), here()
-    assert place(gradient).line == line
+    assert location(gradient).line == line
     assert repr(gradient.scope).startswith("gradient")
 
 
@@ -104,12 +104,12 @@ def test_a_body_has_its_own_lines_wherever_it_is_traced_first() -> None:
     def f(a: ex.Expr) -> ex.Expr:
         return np.tanh(a)
 
-    written = Place("net.param", 12, "nn.Tanh tanh 1 1 a b")
+    written = SourceLocation("net.param", 12, "nn.Tanh tanh 1 1 a b")
     with recording_at(None, written):
         node = f(ex.tensor([1.0]))
         after = node + 1
-    assert node.place is after.place is written
-    assert place(node.operation.body.outputs[0]).text == "return np.tanh(a)"
+    assert node.location is after.location is written
+    assert location(node.operation.body.outputs[0]).text == "return np.tanh(a)"
 
 
 def test_scopes_can_be_nested_and_end() -> None:
@@ -129,10 +129,10 @@ def test_scopes_can_be_nested_and_end() -> None:
 
 
 def test_a_file_can_be_the_source_location() -> None:
-    written = Place("net.param", 12, "nn.ReLU relu 1 1 a b")
+    written = SourceLocation("net.param", 12, "nn.ReLU relu 1 1 a b")
     with recording_at(None, written):
         node = ex.tensor(1.0) + 1
-    assert node.place is written
+    assert node.location is written
 
 
 def test_a_cell_that_runs_again_has_its_latest_number() -> None:
@@ -150,7 +150,7 @@ def test_a_cell_that_runs_again_has_its_latest_number() -> None:
             plan = ex.EvalPlan()
             plan.register(shell.user_ns["y"])
             recording = plan.prepare().recording
-            places.append({recording.sources[row].whole_place for row in recording.nodes.source if row >= 0})
+            places.append({recording.sources[row].full_location for row in recording.nodes.source if row >= 0})
             places[-1] |= {listing.where for listing in recording.source_texts}
     finally:
         if not already:

@@ -9,7 +9,7 @@ import pytest
 from onnx import ModelProto, NodeProto
 
 import explorer as ex
-from explorer.core.ir.source_location import CodePlace, Place
+from explorer.core.ir.source_location import CodeLocation, SourceLocation
 from explorer.formats.onnx import reader
 from explorer.formats.onnx.operators import TABLE
 from explorer.formats.onnx.source_lines import source_place
@@ -51,9 +51,11 @@ def test_the_line_is_the_innermost_one_outside_torch() -> None:
     """It is the user's call of a layer instead of the layer's own line; with only torch's lines, the innermost one."""
     outer = 'File "/home/me/net.py", line 8, in forward\n    x = self.head(x)'
     text = f'{outer}\n  File "/home/me/head.py", line 3, in forward\n    return self.fc(x)\n{TORCH}'
-    assert source_place(node_with_traceback(text)) == Place("head.py", 3, "return self.fc(x)")
-    assert source_place(node_with_traceback(TORCH)) == Place("linear.py", 134, "return F.linear(x)")
-    assert source_place(node_with_traceback('File "C:\\me\\net.py", line 8, in forward')) == Place("net.py", 8, "")
+    assert source_place(node_with_traceback(text)) == SourceLocation("head.py", 3, "return self.fc(x)")
+    assert source_place(node_with_traceback(TORCH)) == SourceLocation("linear.py", 134, "return F.linear(x)")
+    assert source_place(node_with_traceback('File "C:\\me\\net.py", line 8, in forward')) == SourceLocation(
+        "net.py", 8, ""
+    )
 
 
 @pytest.mark.parametrize("text", ["", "nothing", 'File "a.py", line x', 'File "", line 3'])
@@ -87,7 +89,7 @@ def test_a_model_does_not_cause_source_files_to_be_read(tmp_path: Path) -> None:
     net = opened(proto, tmp_path)
     assert net.explore(np.ones(2, np.float32)).recording.source_texts == []
     local = reader.definition(proto, tmp_path / "m.onnx", TABLE, local=True)
-    assert isinstance(local.operators[0].code, CodePlace)
+    assert isinstance(local.operators[0].code, CodeLocation)
     recording = Net(local, TABLE).explore(np.ones(2, np.float32)).recording
     (text,) = recording.source_texts
     assert text.where == Path(__file__).name

@@ -16,7 +16,7 @@ def _places(rows: int, inner: int, columns: int) -> list[tuple[int, int]]:
     for tile in tiles:
         tile.compute()
     assert (out == inner).all()
-    sizes = {tuple(part.stop - part.start for part in tile.place) for tile in tiles}
+    sizes = {tuple(part.stop - part.start for part in tile.region) for tile in tiles}
     assert len(sizes) == 1
     return [*sizes] * len(tiles)
 

@@ -24,8 +24,8 @@ def test_tiles_equal_parts_of_the_whole_result(method: str, shape: tuple[int, ..
     assert len(operation.tiles(result, None, x)) > 1
     covered = np.zeros(result.shape, int)
     for tile in operation.tiles(result, None, x):
-        covered[tile.place] += 1
-        assert math.prod(covered[tile.place].shape) * 4 <= TILE_BYTES
+        covered[tile.region] += 1
+        assert math.prod(covered[tile.region].shape) * 4 <= TILE_BYTES
     assert (covered == 1).all()
     places, weights = operation.taps(shape[axis])
     column = (-1, *[1] * (len(shape) - axis - 1))

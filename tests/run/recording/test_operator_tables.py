@@ -55,10 +55,10 @@ def test_a_row_of_a_missing_box_raises_an_error() -> None:
 def test_the_location_in_an_onnx_file_is_a_node_number() -> None:
     """An ONNX file has no lines."""
     recording = ex.open(MODELS / "resnet18.onnx").preview_plan().recording
-    assert recording.sources[0].place == "resnet18.onnx node 1"
+    assert recording.sources[0].location == "resnet18.onnx node 1"
     assert (
         ex.open(MODELS / "resnet18.pnnx.param")
         .preview_plan()
         .recording.sources[0]
-        .place.startswith("resnet18.pnnx.param line ")
+        .location.startswith("resnet18.pnnx.param line ")
     )

@@ -31,11 +31,11 @@ def test_a_decision_of_one_side_has_its_reason_and_stage() -> None:
 
 @pytest.mark.spec("V-22")
 def test_shifted_lines_are_one_line_of_the_difference() -> None:
-    below = CHAIN._replace(place="block / add, line 9 and 2 more")
+    below = CHAIN._replace(location="block / add, line 9 and 2 more")
     (line,) = differences([MERGED, CHAIN], [MERGED, below])
     assert line.startswith("1 decision as before, at other lines of the source: ")
-    assert line.endswith(f": {CHAIN.place} → {below.place}")
-    assert differences([MERGED], [MERGED._replace(place="product, line 2")]) == [
+    assert line.endswith(f": {CHAIN.location} → {below.location}")
+    assert differences([MERGED], [MERGED._replace(location="product, line 2")]) == [
         "dedup · matmul, line 2: the same decision, ✓ Dedup [merged], is now about product, line 2"
     ]
 
@@ -75,8 +75,8 @@ def test_a_different_reason_for_the_same_decision_shows_both() -> None:
 def test_lost_and_declined_decisions_come_before_reworded_ones() -> None:
     first = CHAIN._replace(sentence="It saves 2 KB.")
     added = DecisionLine("fuse", "✓", "sum, line 4", "Prologue", "It reads.", "reduction", 1)
-    declined = added._replace(mark="✗", place="exp, line 5", code="other_consumers")
-    lost = added._replace(place="relu, line 6", rule="Epilogue", code="epilogue")
+    declined = added._replace(mark="✗", location="exp, line 5", code="other_consumers")
+    lost = added._replace(location="relu, line 6", rule="Epilogue", code="epilogue")
     lines = differences([CHAIN, lost], [first, added, declined])
     order = ["relu", "exp", "sum", "block"]
     assert [next(name for name in order if f"fuse · {name}" in line) for line in lines] == order
@@ -105,7 +105,7 @@ def test_differences_of_texts_are_decisions_or_else_other_lines() -> None:
 
 
 def test_many_differences_are_cut() -> None:
-    many = [MERGED._replace(place=f"node{number}", sentence=f"No. {number}.") for number in range(100)]
+    many = [MERGED._replace(location=f"node{number}", sentence=f"No. {number}.") for number in range(100)]
     text = differences(many, [])
     assert len(text) == 41
     assert text[-1] == "… and 60 more"

@@ -107,7 +107,7 @@ def test_expressions_can_be_traced_and_focused():
     view.send = sent.append
     view.trace(y, "outputs")
     assert view.selected_expression is y
-    assert sent[-1] == {"kind": "trace", "way": "outputs"}
+    assert sent[-1] == {"kind": "trace", "direction": "outputs"}
     assert view.why(y) == view.why(view.selected)
     assert view.why(x, y) == view.why(view.recording.nodes.label.index("x"), view.selected)
     assert view.depth == 0
@@ -115,5 +115,5 @@ def test_expressions_can_be_traced_and_focused():
 
 @pytest.mark.spec("V-9")
 def test_an_unknown_side_of_a_node_is_rejected():
-    with pytest.raises(ValueError, match="way must be one of inputs, outputs"):
+    with pytest.raises(ValueError, match="direction must be one of inputs, outputs"):
         GraphView(sample.mlp()).trace(6, "up")

@@ -153,12 +153,12 @@ def test_the_layout_of_an_invalid_box_is_rejected(box):
 @pytest.mark.spec("V-9")
 def test_a_line_selects_its_nodes():
     view = GraphView(sample.mlp())
-    assert view.from_line("softmax") == [13, 14, 15, 16]
+    assert view.select_line("softmax") == [13, 14, 15, 16]
     assert view.selected == 13
-    assert view.from_line(2, cell="In[3]") == [7, 10, 11, 12]
-    assert view.from_line(2, cell=3) == [7, 10, 11, 12]
+    assert view.select_line(2, cell="In[3]") == [7, 10, 11, 12]
+    assert view.select_line(2, cell=3) == [7, 10, 11, 12]
     with pytest.raises(ValueError, match=r"no node was recorded at 9\n.*the first lines with nodes are In\[3\] line 1"):
-        view.from_line(9)
+        view.select_line(9)
 
 
 @pytest.mark.spec("V-6")

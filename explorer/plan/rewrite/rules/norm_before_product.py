@@ -116,15 +116,15 @@ class _Product:
     """Product, the index of the operand whose channels are scaled, and the weights, which are the other operand."""
 
     node: Expr
-    place: int
+    operand_index: int
     weights: Expr
 
     @property
     def axis(self) -> int:
         """Axis of the operand over which the product sums."""
-        x = self.node.operands[self.place]
+        x = self.node.operands[self.operand_index]
         if isinstance(self.node.operation, Matmul):
-            return x.ndim - 1 if self.place == 0 else max(0, x.ndim - 2)
+            return x.ndim - 1 if self.operand_index == 0 else max(0, x.ndim - 2)
         return 1
 
     @property
@@ -137,7 +137,7 @@ class _Product:
 
     def over(self, x: Expr, weights: Expr) -> Expr:
         """Record the same product of other operands."""
-        return self.node.operation(*((x, weights) if self.place == 0 else (weights, x)))
+        return self.node.operation(*((x, weights) if self.operand_index == 0 else (weights, x)))
 
     def by_channel(self, channels: Expr) -> Expr:
         """Reshape ``channels``, one number for each channel or one for all, so that it broadcasts with the weights."""
@@ -147,7 +147,9 @@ class _Product:
         if isinstance(operation, Conv2dImageGradient):
             return reshape(channels, (channels.size, 1, 1, 1))
         if not isinstance(operation, Conv2d):
-            return reshape(channels, (channels.size, 1) if self.place == 0 and len(shape) > 1 else (channels.size,))
+            return reshape(
+                channels, (channels.size, 1) if self.operand_index == 0 and len(shape) > 1 else (channels.size,)
+            )
         if operation.groups == 1:
             return reshape(channels, (channels.size, 1, 1))
         groups, group_channels = operation.groups, shape[1]
@@ -160,11 +162,11 @@ class _Product:
         """Record the product for an operand that has the value ``channels[c]`` everywhere in channel c."""
         if isinstance(self.node.operation, Conv2d):
             return reshape((weights * self.by_channel(channels)).sum(axis=(1, 2, 3)), (weights.shape[0], 1, 1))
-        x = self.node.operands[self.place]
+        x = self.node.operands[self.operand_index]
         size = x.shape[self.axis]
         row = broadcast_to(reshape(channels, (channels.size,)), (size,))
         if x.ndim > 1:
-            row = reshape(row, (1, size) if self.place == 0 else (size, 1))
+            row = reshape(row, (1, size) if self.operand_index == 0 else (size, 1))
         return self.over(row, weights)
 
 

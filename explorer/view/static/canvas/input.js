@@ -177,7 +177,7 @@ function escape(view) {
   if (!view.parts.help.hidden) view.parts.turnHelp();
   else if (!view.parts.search.root.hidden) view.parts.search.close();
   else if (view.prediction.isOn) view.prediction.end();
-  else if (view.selection.way) view.selection.trace("");
+  else if (view.selection.traceDirection) view.selection.trace("");
   else if (view.selection.node >= 0 || view.selection.box >= 0) view.selection.select(-1);
   else if (view.body !== 0) view.enter(0);
 }

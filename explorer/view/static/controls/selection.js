@@ -15,7 +15,7 @@ export class Selection {
     /** the second of two nodes, −1 for none */ this.other = -1;
     /** a box, −1 for none */ this.box = -1;
     /** a box instead of the second node, −1 for none */ this.otherBox = -1;
-    /** @type {"" | import("../scene/lineage.js").Way} which side of the selected node is lit */ this.way = "";
+    /** @type {"" | import("../scene/lineage.js").TraceDirection} which side of the selected node is lit */ this.traceDirection = "";
     /** @type {Set<number>} nodes that a search found */ this.matches = new Set();
   }
 
@@ -26,7 +26,7 @@ export class Selection {
     this.node = node >= 0 && node < view.trace.count ? node : -1;
     this.other = this.otherBox = -1;
     this.box = -1;
-    if (this.node < 0) this.way = "";
+    if (this.node < 0) this.traceDirection = "";
     if (seek && this.node >= 0) this.#seek(this.node);
     else view.show();
     if (changed) view.callbacks.onSelect?.(this.node);
@@ -134,21 +134,21 @@ export class Selection {
     view.show();
   }
 
-  /** Highlight everything that leads to the selected node or is computed from it, or end this if it is on. @param {"" | import("../scene/lineage.js").Way} way */
-  trace(way) {
-    this.traced(this.way === way ? "" : way);
+  /** Highlight everything that leads to the selected node or is computed from it, or end this if it is on. @param {"" | import("../scene/lineage.js").TraceDirection} direction */
+  trace(direction) {
+    this.traced(this.traceDirection === direction ? "" : direction);
   }
 
-  /** @param {"" | import("../scene/lineage.js").Way} way */
-  traced(way) {
-    this.way = this.node < 0 ? "" : way;
+  /** @param {"" | import("../scene/lineage.js").TraceDirection} direction */
+  traced(direction) {
+    this.traceDirection = this.node < 0 ? "" : direction;
     this.view.show();
   }
 
   #choose(box) {
     const changed = this.node >= 0;
     this.node = -1;
-    this.way = "";
+    this.traceDirection = "";
     this.other = this.otherBox = -1;
     this.box = box;
     if (changed) this.view.callbacks.onSelect?.(-1);

@@ -46,8 +46,8 @@ export class ViewParts {
       kernel: (kernel) => view.goKernel(kernel),
       firstNaN: () => view.selection.visitFirstNaN(),
       leafValue: (node) => view.leafValues.state(node),
-      trace: (way) => view.selection.trace(way),
-      way: () => view.selection.way,
+      trace: (direction) => view.selection.trace(direction),
+      traceDirection: () => view.selection.traceDirection,
       line: (node) => this.showLine(node),
       changes: (node) => view.callbacks.changes?.(node) ?? [],
     });

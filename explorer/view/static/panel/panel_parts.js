@@ -15,8 +15,8 @@ import { badText, bufferText } from "../scene/slot_states.js";
 /**
  * @typedef {{select: (node: number) => void, go: (step: number) => void, visit: (node: number) => void, box: (box: number) => void,
  *   toggle: (box: number) => void, operation: (node: number) => void, find: (kind: string, isType: boolean) => void, kernel: (kernel: number) => void, firstNaN: () => void,
- *   changes: (node: number) => string[], trace: (way: import("../scene/lineage.js").Way) => void,
- *   way: () => "" | import("../scene/lineage.js").Way, leafValue: (node: number) => string, line: (node: number) => void}} Actions line: shows a node's line in the source; changes: returns a node's changes from the other graph;
+ *   changes: (node: number) => string[], trace: (direction: import("../scene/lineage.js").TraceDirection) => void,
+ *   traceDirection: () => "" | import("../scene/lineage.js").TraceDirection, leafValue: (node: number) => string, line: (node: number) => void}} Actions line: shows a node's line in the source; changes: returns a node's changes from the other graph;
  *   leafValue: returns the sentence about a leaf whose value is unknown
  */
 
@@ -53,9 +53,9 @@ export class PanelParts {
 
   /** Return buttons that highlight everything before or after a node, and the number of highlighted items. @param {number} node */
   tracing(node) {
-    const { trace, way } = this.actions;
-    const button = (wanted, label) => html("button", { class: "ex-link", type: "button", "aria-pressed": String(way() === wanted), click: () => trace(wanted) }, label);
-    const current = way();
+    const { trace, traceDirection } = this.actions;
+    const button = (wanted, label) => html("button", { class: "ex-link", type: "button", "aria-pressed": String(traceDirection() === wanted), click: () => trace(wanted) }, label);
+    const current = traceDirection();
     const said = current && this.trace.exists(node, this.moment.position) && ` · ${this.lineage.sentence(node, current, this.moment.position)}`;
     return html("div", { class: "ex-note", role: "status" }, button("inputs", "trace inputs (i)"), " · ", button("outputs", "trace outputs (r)"), said);
   }

@@ -2,7 +2,7 @@
 
 import { counted } from "../data/number_format.js";
 
-/** @typedef {"inputs" | "outputs"} Way */
+/** @typedef {"inputs" | "outputs"} TraceDirection */
 
 /** Relation of a traced node to the selection, for screen readers; on the canvas it is highlighted and everything else is dimmed. */
 export const TRACED = { inputs: "leads to the selection", outputs: "is computed from the selection" };
@@ -18,34 +18,34 @@ export class Lineage {
     /** total number of graph traversals, a measure of the work for tests */ this.walked = 0;
   }
 
-  /** Return the nodes on one side of a node at a position, excluding the node itself. The time is linear in the size of the graph. @param {number} node @param {Way} way @param {number} position */
-  nodes(node, way, position) {
-    return this.#traced(node, way, position).nodes;
+  /** Return the nodes on one side of a node at a position, excluding the node itself. The time is linear in the size of the graph. @param {number} node @param {TraceDirection} direction @param {number} position */
+  nodes(node, direction, position) {
+    return this.#traced(node, direction, position).nodes;
   }
 
-  /** Describe the number of operations, inputs and weights in the lineage. @param {number} node @param {Way} way @param {number} position */
-  sentence(node, way, position) {
-    return this.#traced(node, way, position).sentence;
+  /** Describe the number of operations, inputs and weights in the lineage. @param {number} node @param {TraceDirection} direction @param {number} position */
+  sentence(node, direction, position) {
+    return this.#traced(node, direction, position).sentence;
   }
 
   /** Compute the lineage again only if the node or the graph changed, since most steps change neither. */
-  #traced(node, way, position) {
-    const key = `${node} ${way} ${this.trace.changesUntil(position)}`;
+  #traced(node, direction, position) {
+    const key = `${node} ${direction} ${this.trace.changesUntil(position)}`;
     if (this.known.key !== key) {
       this.walked++;
-      const nodes = this.#reached(node, way, position);
-      this.known = { key, nodes, sentence: this.#sentence(node, way, nodes) };
+      const nodes = this.#reached(node, direction, position);
+      this.known = { key, nodes, sentence: this.#sentence(node, direction, nodes) };
     }
     return this.known;
   }
 
-  #reached(node, way, position) {
+  #reached(node, direction, position) {
     const { trace } = this;
     const { operands } = trace.nodes;
     const final = trace.resolver(position);
     /** @type {(node: number) => Iterable<number>} */
     let next = (each) => operands[each].map((operand) => final[operand]);
-    if (way === "outputs") {
+    if (direction === "outputs") {
       /** @type {Map<number, number[]>} */ const readers = new Map();
       for (let each = 0; each < trace.count; each++) {
         if (!trace.exists(each, position)) continue;
@@ -64,7 +64,7 @@ export class Lineage {
     return reached;
   }
 
-  #sentence(node, way, nodes) {
+  #sentence(node, direction, nodes) {
     const { trace } = this;
     const { kind } = trace.nodes;
     const { parameters } = trace.recording.leaves;
@@ -75,27 +75,27 @@ export class Lineage {
       else if (kind[each] === "leaf" || kind[each] === "input") inputs++;
     }
     const label = trace.label(node);
-    if (way === "outputs") return operations ? `${counted(operations, "operation")} ${operations === 1 ? "is" : "are"} computed from ${label}` : `nothing is computed from ${label}`;
+    if (direction === "outputs") return operations ? `${counted(operations, "operation")} ${operations === 1 ? "is" : "are"} computed from ${label}` : `nothing is computed from ${label}`;
     const leaves = [inputs && counted(inputs, "input"), weights && counted(weights, "weight")].filter(Boolean).join(" and ");
     const before = operations ? `${counted(operations, "operation")} ${operations === 1 ? "leads" : "lead"} to ${label}` : `no operation leads to ${label}`;
     return leaves ? `${before}, from ${leaves}` : before;
   }
 
   /** Return the slots and edges of the traced lineage, empty if nothing is traced. @param {import("../controls/selection.js").Selection} selection @param {import("./scene.js").Scene} scene @param {import("./placement.js").Placement} placement */
-  lit({ way, standing: node }, scene, placement) {
-    if (!way || node < 0) return undefined;
+  lit({ traceDirection: direction, standing: node }, scene, placement) {
+    if (!direction || node < 0) return undefined;
     const { position } = scene.moment;
-    const nodes = this.nodes(node, way, position);
-    if (this.drawn.nodes !== nodes || this.drawn.placement !== placement) this.drawn = { nodes, placement, lit: this.#lit(node, way, nodes, scene, placement) };
+    const nodes = this.nodes(node, direction, position);
+    if (this.drawn.nodes !== nodes || this.drawn.placement !== placement) this.drawn = { nodes, placement, lit: this.#lit(node, direction, nodes, scene, placement) };
     return this.drawn.lit;
   }
 
-  #lit(node, way, nodes, scene, placement) {
+  #lit(node, direction, nodes, scene, placement) {
     const { trace } = this;
     const { position } = scene.moment;
     const slotOf = (each) => trace.slotOf[trace.origin(each)];
     /** @type {Map<number, string>} */ const slots = new Map();
-    for (const each of nodes) if (slotOf(each) >= 0) slots.set(slotOf(each), way);
+    for (const each of nodes) if (slotOf(each) >= 0) slots.set(slotOf(each), direction);
     const own = slotOf(node);
     slots.delete(own);
     const final = trace.resolver(position);
@@ -107,7 +107,7 @@ export class Lineage {
         const producer = slotOf(final[operand]);
         if (producer < 0 || producer === consumer || !(slots.has(producer) || producer === own)) continue;
         // Operands of the selection do not belong to its outputs, nor readers to its inputs.
-        if (consumer === own && way === "outputs") continue;
+        if (consumer === own && direction === "outputs") continue;
         for (const segment of this.paths.segments(producer, consumer)) if (placement.composed.has(segment[0])) edges.add(segment.join(":"));
       }
     }

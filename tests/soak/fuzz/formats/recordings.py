@@ -11,7 +11,7 @@ from pathlib import Path
 
 import explorer as ex
 from explorer.core.ir.recording_context import recording_at
-from explorer.core.ir.source_location import Place
+from explorer.core.ir.source_location import SourceLocation
 from explorer.record import Recording, Step, loads, to_json
 from tests.golden.programs import PROGRAMS, perceptron, recorded
 from tests.soak.fuzz.formats.probe import BrokenPromiseError, draw
@@ -53,7 +53,7 @@ def _run() -> Recording:
 
 def _perceptron() -> Recording:
     plan = ex.EvalPlan(title="perceptron", record="values")
-    with recording_at(None, Place("fuzz", 1, "perceptron")):
+    with recording_at(None, SourceLocation("fuzz", 1, "perceptron")):
         roots = perceptron()
     for root in roots:
         plan.register(root)
