@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from explorer.core.errors import BudgetError, OperandError
 from explorer.record.reasons import bytes_text
+from explorer.record.renamed import renamed_attributes, warn_renamed
 
 AXES = 64
 """maximum number of axes of a NumPy array"""
@@ -30,6 +31,9 @@ CALLS = 256
 """maximum depth of nested function calls"""
 _UNKNOWN_MACHINE = 16 << 30
 
+_RENAMED = {"text": "file_size"}
+"""old name of a limit → current name"""
+
 
 class Budget:
     """Limits on the resources that a file may use, as settable attributes: ``ex.budget.memory = 64 << 30``.
@@ -37,22 +41,22 @@ class Budget:
     ``memory``: bytes that a run may use at one time, including weights; by default the machine's memory. ``constants``:
     bytes of ranges, masks and similar constants created while one net is built. ``operators``: operators after the
     file's function calls, including ONNX's standard functions, have been expanded. ``steps``: sequence steps, windows
-    and parts that the operators of one net request. ``text``: bytes of a graph file, and bytes by which a zip file
+    and parts that the operators of one net request. ``file_size``: bytes of a graph file, and bytes by which a zip file
     grows when unpacked.
 
     >>> ex.budget.operators
     25000
     """
 
-    __slots__ = ("_memory", "constants", "operators", "steps", "text")
+    __slots__ = ("_memory", "constants", "file_size", "operators", "steps")
     constants: int
     operators: int
     steps: int
-    text: int
+    file_size: int
 
     def __init__(self) -> None:
         self._memory: int | None = None
-        self.constants, self.text = 128 << 20, 2 << 30
+        self.constants, self.file_size = 128 << 20, 2 << 30
         self.operators, self.steps = 25_000, 50_000
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -62,7 +66,12 @@ class Budget:
                 rule="a limit must be an integer of 1 or more (bytes, operators or steps)",
                 fix=f"ex.budget.{name} = 8 << 30",
             )
-        object.__setattr__(self, name, value)
+        if name in _RENAMED:
+            warn_renamed(f"budget.{name}", f"budget.{_RENAMED[name]}")
+        object.__setattr__(self, _RENAMED.get(name, name), value)
+
+    if not TYPE_CHECKING:
+        __getattr__ = renamed_attributes(**_RENAMED)
 
     @property
     def memory(self) -> int:
@@ -74,7 +83,7 @@ class Budget:
         self._memory = value
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{name} {size_text(getattr(self, name))}" for name in ("memory", "constants", "text"))
+        sizes = ", ".join(f"{name} {size_text(getattr(self, name))}" for name in ("memory", "constants", "file_size"))
         return f"<budget: {sizes}, operators {self.operators:,}, steps {self.steps:,}>"
 
 
@@ -153,7 +162,7 @@ def claim_memory(what: str, size: int) -> None:
         )
 
 
-def whole_number(value: int, what: str) -> int:
+def as_64_bit_integer(value: int, what: str) -> int:
     """Return an integer that fits in 64 bits; raise OperandError for any other integer."""
     if not -(2**63) <= value < 2**64:
         raise OperandError(

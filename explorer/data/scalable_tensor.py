@@ -20,7 +20,7 @@ from explorer.core.ir.tensor import Tensor, tensor, tensor_of
 from explorer.core.shape import Sizes
 from explorer.core.types.custom_dtypes import converted
 from explorer.core.types.device import Device, cpu
-from explorer.core.types.tensor_type import Array, Shape, TensorType, as_dtype, as_shape, whole
+from explorer.core.types.tensor_type import Array, Shape, TensorType, as_dtype, as_integer, as_shape
 from explorer.data.custom_data import ExprLike
 from explorer.ops.manipulation.concat import stack
 
@@ -91,7 +91,7 @@ class ScalableTensor(ExprLike):
 
     def reserve(self, count: int) -> None:
         """Allocate memory for ``count`` values in total, so that pushing them allocates nothing."""
-        count = whole(count, "reserve")
+        count = as_integer(count, "reserve")
         if self._item.device is cpu and count > self.capacity:
             buffer = np.empty((count, *self._item.shape), self._item.dtype)
             if self._buffer is not None:

@@ -21,7 +21,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, Operation, as_operands
 from explorer.core.registry import function
 from explorer.core.types.custom_dtypes import is_floating
-from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, broadcast_shapes, whole
+from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, as_integer, broadcast_shapes
 
 EXPENSIVE = 10
 """flops of one transcendental function, as the equivalent number of additions; plans use this estimate to balance
@@ -249,7 +249,7 @@ def check_axes(function: str, axes: str, **operands: Expr) -> None:
 
 def check_groups(function: str, x: Expr, groups: Any) -> int:
     """Return ``groups`` as an int; raise OperandError unless it divides the number of channels of ``x`` (N, C, …)."""
-    count = whole(groups, f"{function}: groups")
+    count = as_integer(groups, f"{function}: groups")
     if x.ndim < 2 or count < 1 or x.shape[1] % count:
         raise OperandError(
             f"{function}: {count} groups of {x.type}",

@@ -889,7 +889,7 @@ def _store(table: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 def _is_initialized(layer: Layer) -> bool:
-    return all(getattr(source, "held", True) is not None for source in layer.sources())
+    return all(getattr(source, "parameter", True) is not None for source in layer.sources())
 
 
 def _set_owner(thing: Loss | Optimizer, module: str, what: str) -> None:

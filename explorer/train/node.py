@@ -136,9 +136,9 @@ class Node:
     def updates(self) -> set[str]:
         """Return the names of the trained parameters: all but those with the policy PNoUpdate and frozen ones."""
         return {
-            source.held.name
+            source.parameter.name
             for source in self.layer.sources()
-            if isinstance(source, ParamSource) and source.held is not None and _is_trained(source)
+            if isinstance(source, ParamSource) and source.parameter is not None and _is_trained(source)
         } - self._frozen
 
     @property
@@ -231,7 +231,7 @@ class Node:
         """Move the parameters and the computation to ``device``; values of the last run are released."""
         self.release()
         self._device = device
-        if all(getattr(source, "held", True) is not None for source in self.layer.sources()):
+        if all(getattr(source, "parameter", True) is not None for source in self.layer.sources()):
             for parameter_ in self.parameters.values():
                 parameter_.to_device(device)
 

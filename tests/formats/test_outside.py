@@ -203,7 +203,7 @@ def test_checking_does_not_unpack_a_weight_completely(tmp_path: Path) -> None:
 
 def test_entries_that_unpack_beyond_the_budget_raise_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes of all entries of a zip are added up when the file is opened."""
-    monkeypatch.setattr(ex.budget, "text", 1 << 16)
+    monkeypatch.setattr(ex.budget, "file_size", 1 << 16)
     with zipfile.ZipFile(tmp_path / "n.pnnx.bin", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("p.weight", bytes(1 << 17))
     (tmp_path / "n.pnnx.param").write_text(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import explorer as ex
-from explorer import train
+from explorer import layers, train
 from explorer.net import NetDefinition
 from explorer.record.renamed import renamed_attributes, renamed_options
 
@@ -78,3 +78,15 @@ def test_attributes_of_expressions_and_views_have_their_old_names() -> None:
         assert view.from_line("ex.exp") == view.select_line("ex.exp")
     with pytest.warns(DeprecationWarning, match="use direction="):
         view.trace(x, way="outputs")
+
+
+def test_a_limit_and_a_sources_parameter_have_their_old_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ex.budget, "file_size", ex.budget.file_size)
+    with pytest.warns(DeprecationWarning, match="use budget.file_size"):
+        ex.budget.text = 100  # type: ignore[attr-defined]
+    assert ex.budget.file_size == 100
+    with pytest.warns(DeprecationWarning, match="use Budget.file_size"):
+        assert ex.budget.text == 100  # type: ignore[attr-defined]
+    source = layers.ParamSource("w", (1,))
+    with pytest.warns(DeprecationWarning, match="use ParamSource.parameter"):
+        assert source.held is None  # type: ignore[attr-defined]

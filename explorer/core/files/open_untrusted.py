@@ -81,15 +81,15 @@ def opened(
 
 
 def content(path: str | os.PathLike[str], fix: str = "correct the path", *, what: str = "the file") -> bytes:
-    """Return all bytes of a regular file; raise FileError, before reading, if there are more than ``budget.text``."""
+    """Return all bytes of a regular file; raise FileError, before reading, if there are more than ``budget.file_size``."""
     with opened(path, fix, what=what) as file:
         size = os.fstat(file.fileno()).st_size
-        if size > budget.text:
+        if size > budget.file_size:
             raise FileError(
                 f"the file has {size:,} bytes",
                 path=printable(path),
-                rule=f"a file that is read as a whole must have at most {budget.text:,} bytes: budget.text",
-                fix=f"ex.budget.text = {size}",
+                rule=f"a file that is read as a whole must have at most {budget.file_size:,} bytes: budget.file_size",
+                fix=f"ex.budget.file_size = {size}",
             )
         try:
             # not read(), because the file may grow beyond the budget meanwhile

@@ -180,7 +180,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape | None:
     return tuple(result)
 
 
-def whole(value: Any, what: str) -> int:
+def as_integer(value: Any, what: str) -> int:
     """Return an integer, called ``what`` in errors, as an int; raise OperandError for anything else, including 2.0."""
     try:
         return operator.index(value)
@@ -196,7 +196,7 @@ def as_shape(shape: Any, what: str) -> Shape:
         sizes = tuple(shape)
     except TypeError:
         sizes = (shape,)
-    checked = tuple([whole(size, f"{what} of shape {shape!r}") for size in sizes])
+    checked = tuple([as_integer(size, f"{what} of shape {shape!r}") for size in sizes])
     if any(size < 0 for size in checked):
         raise OperandError(
             f"{what} of shape {checked}",
@@ -225,7 +225,7 @@ def as_dtype(dtype: Any) -> np.dtype[Any]:
 
 def normalize_axis(axis: int, rank: int, operation: str) -> int:
     """Return ``axis`` as a nonnegative index; raise OperandError if it does not exist in ``rank`` dimensions."""
-    axis = whole(axis, f"{operation}: axis")
+    axis = as_integer(axis, f"{operation}: axis")
     if not -rank <= axis < rank:
         raise OperandError(
             f"{operation}: axis {axis} of a tensor of rank {rank}",

@@ -92,9 +92,9 @@ def memory_fault(entries: Iterable[zipfile.ZipInfo]) -> str:
     """Return an error message if the unpacked entries exceed the memory budget, else ""."""
     # Stored entries are never larger than the file, so only the growth of compressed entries counts.
     more = sum([max(0, entry.file_size - entry.compress_size) for entry in entries])
-    if more <= budget.text:
+    if more <= budget.file_size:
         return ""
-    return f"the entries unpack to {size_text(more)} more than their size; budget.text allows {size_text(budget.text)}"
+    return f"the entries unpack to {size_text(more)} more than their size; budget.file_size allows {size_text(budget.file_size)}"
 
 
 def blocks(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:

@@ -74,7 +74,7 @@ def expanded_nodes(
             name += "'"
         prefix = "/".join((*calls, name))
         characters += len(prefix) * (1 + _count_names(function.node))
-        if characters > budget.text or len(calls) >= CALLS:
+        if characters > budget.file_size or len(calls) >= CALLS:
             raise _too_long(path, prefix)
         pending.append((iter(_body(function, node, prefix)), (*calls, name), {**own_opsets, **_opsets(function)}))
 
@@ -98,11 +98,11 @@ class Expansion:
             operators, size = operators + own, size + attributes
             if operators > budget.operators:
                 raise _too_many(self._path, operators)
-            if size > budget.text:
+            if size > budget.file_size:
                 raise FileError(
                     f"the attributes of the expanded functions take {bytes_text(min(size, 1 << 80))}",
                     path=str(self._path),
-                    rule=f"a file must expand to at most {bytes_text(budget.text)} (budget.text)",
+                    rule=f"a file must expand to at most {bytes_text(budget.file_size)} (budget.file_size)",
                     fix="export the model without local functions",
                 )
 
@@ -163,7 +163,7 @@ def _too_long(path: Path, prefix: str) -> FileError:
     return FileError(
         f"the names in the expanded functions are too long: {prefix[:80]!r}…",
         path=str(path),
-        rule=f"names must take at most {bytes_text(budget.text)} in all, and calls must be nested at most {CALLS} deep",
+        rule=f"names must take at most {bytes_text(budget.file_size)} in all, and calls must be nested at most {CALLS} deep",
         fix="export the model without local functions",
     )
 

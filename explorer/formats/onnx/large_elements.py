@@ -90,7 +90,7 @@ class MessageWithoutElements:
     """A model's bytes without its large elements, and a mapping from placeholders to these elements."""
 
     def __init__(self, file: KeptFile) -> None:
-        """Scan a file; raise FileError if it is larger than ``budget.text`` without its large elements."""
+        """Scan a file; raise FileError if it is larger than ``budget.file_size`` without its large elements."""
         self._file, self._mark = file, secrets.token_bytes(16)
         self._window, self._window_start = b"", 0
         self.elements: dict[bytes, Elements] = {}
@@ -168,12 +168,12 @@ class MessageWithoutElements:
 
     def _copy(self, level: _Level, first: int, end: int) -> None:
         self.size += end - first
-        if self.size > budget.text:
+        if self.size > budget.file_size:
             raise FileError(
                 f"the file has {self.size:,} bytes" + " without its large weights" * bool(self.elements),
                 path=str(self._file.path),
-                rule=f"a file must have at most {budget.text:,} bytes without its large weights (budget.text)",
-                fix=f"ex.budget.text = {self._file.size}",
+                rule=f"a file must have at most {budget.file_size:,} bytes without its large weights (budget.file_size)",
+                fix=f"ex.budget.file_size = {self._file.size}",
             )
         if end > first:
             level.output += self._file.part(first, end - first).data

@@ -48,12 +48,12 @@ class Message:
     def __init__(self, file: KeptFile, schema: Schema) -> None:
         """Read the file's bytes; raise FileError if they are not a model or exceed the memory budget."""
         self._file, self._schema, self._path = file, schema, str(file.path)
-        if file.size > budget.text:
+        if file.size > budget.file_size:
             raise FileError(
                 f"the file has {file.size:,} bytes",
                 path=self._path,
-                rule=f"a file that is read completely must have at most {budget.text:,} bytes (budget.text)",
-                fix=f"ex.budget.text = {file.size}",
+                rule=f"a file that is read completely must have at most {budget.file_size:,} bytes (budget.file_size)",
+                fix=f"ex.budget.file_size = {file.size}",
             )
         self._bytes = file.part(0, file.size)
         self._data = self._bytes.data

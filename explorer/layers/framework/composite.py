@@ -136,7 +136,7 @@ class Composite(Layer):
         sublayer = self._construct(name, arguments, feedback)
         # Whether a layer updates parameters is known only once it is created. If it does, and its output is its own
         # input in the next step, this input needs a gradient, too.
-        if not feedback.needed and sublayer.updates() and self.returns(name):
+        if not feedback.needed and sublayer.updates() and self.is_recurrent(name):
             feedback = Feedback(name, True, "it is trained, and its output comes back through time")
             sublayer = self._construct(name, arguments, feedback)
         self.wiring.check_made(name, sublayer)
@@ -169,7 +169,7 @@ class Composite(Layer):
         sublayer_class = self.wiring.sublayers[name]
         return sublayer_class(f"{self.name}/{name}", policies=policies, train=self.train, **arguments)
 
-    def returns(self, name: str) -> bool:
+    def is_recurrent(self, name: str) -> bool:
         """Return whether gradients flow from the output of the sublayer ``name`` back to its own input."""
         return False
 

@@ -129,7 +129,7 @@ class LayerExpander:
 
     def _parameter(self, source: ParameterHolder) -> Expr:
         """Return the tensor of ``source``, or a placeholder of its type if it is not initialized."""
-        path, parameter = self._paths[id(source)], source.held
+        path, parameter = self._paths[id(source)], source.parameter
         node = self._shared.get(id(parameter)) if parameter is not None else None
         if node is None and parameter is None:
             policies = source.select(ParameterPolicy)

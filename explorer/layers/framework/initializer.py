@@ -28,7 +28,7 @@ class ParameterHolder(Protocol):
     """Source layer that holds a parameter, which an initializer creates."""
 
     shape: tuple[int, ...]
-    held: Parameter | None
+    parameter: Parameter | None
 
     @property
     def name(self) -> str:

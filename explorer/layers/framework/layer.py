@@ -265,7 +265,7 @@ class Layer:
             )
         parameters = {parameter.name: parameter for parameter in self.parameters().values()}
         # convert all arrays before assigning any, so that a wrong array changes nothing
-        tensors = {name: parameter.made(weights) for name, parameter in parameters.items()}
+        tensors = {name: parameter.tensor_from(weights) for name, parameter in parameters.items()}
         for name, parameter in parameters.items():
             parameter.value = tensors[name]
 

@@ -7,7 +7,7 @@ all other layers compute expressions from expressions.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from explorer.core.errors import DeclarationError, StateError
 from explorer.core.ir.expr import Expr
@@ -20,6 +20,7 @@ from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameters import Parameter
 from explorer.layers.framework.policy_classes import GradPolicy, ParameterPolicy
 from explorer.layers.framework.recording_state import current_expander
+from explorer.record.renamed import renamed_attributes
 
 
 class Source(Layer):
@@ -29,7 +30,7 @@ class Source(Layer):
     inputs: ClassVar[tuple[str, ...]] = ()
     begins_with: ClassVar[Filler | None] = None
     """filler to use if no policy sets one"""
-    _running: ClassVar[frozenset[str]] = Layer._running | {"held"}
+    _running: ClassVar[frozenset[str]] = Layer._running | {"parameter"}
 
     def prepare(self) -> None:
         """Raise DeclarationError unless ``shape`` is a tuple of nonnegative integers."""
@@ -43,7 +44,10 @@ class Source(Layer):
             )
         if self.begins_with is not None:
             self.policies.given.setdefault(ParameterPolicy.filler, ResolvedPolicy(self.begins_with, "its beginning"))
-        self.held: Parameter | None = None
+        self.parameter: Parameter | None = None
+
+    if not TYPE_CHECKING:
+        __getattr__ = renamed_attributes(held="parameter")
 
     def begin(self, initializer: Initializer | None, buffer: Buffer) -> Parameter:
         """Return the parameter, initialized from the load buffer, the initializer's values or a filler; add it to the
@@ -60,7 +64,7 @@ class Source(Layer):
     def hold(self, parameter: Parameter) -> None:
         """Store ``parameter`` in the source."""
         # bypass __setattr__, which would raise; the parameter is not part of the blueprint
-        vars(self)["held"] = parameter
+        vars(self)["parameter"] = parameter
 
     def sources(self) -> Iterator[Source]:
         """Yield this source."""
@@ -69,7 +73,7 @@ class Source(Layer):
     def skeleton(self) -> Self:
         """Return a copy of the source without its parameter."""
         copy = super().skeleton()
-        vars(copy)["held"] = None
+        vars(copy)["parameter"] = None
         return copy
 
     def paths(self) -> tuple[str, ...]:
@@ -78,14 +82,14 @@ class Source(Layer):
 
     def parameters(self) -> dict[str, Parameter]:
         """Return the parameter by its path, ""; raise StateError if it is not initialized."""
-        if self.held is None:
+        if self.parameter is None:
             raise StateError(
                 f"the parameter of {self!r} is not initialized",
                 rule="parameters must be initialized before they are used",
                 fix="call init(…) of the outermost layer",
             )
-        note(lambda: self.held)
-        return {"": self.held}
+        note(lambda: self.parameter)
+        return {"": self.parameter}
 
     def call(self, values: Mapping[str, Expr], parameters: Mapping[str, Expr]) -> dict[str, Expr]:
         """Return the tensor by port, without a call that would only return its operand."""

@@ -102,7 +102,7 @@ class Parameter:
         note(self._tensor)
         return self.value.storage.array if self._memory is None else self._memory
 
-    def keep_in(self, memory: Any) -> None:
+    def use_memory(self, memory: Any) -> None:
         """Read the elements from ``memory``, an array on the parameter's device, from now on.
 
         Call this method again after each update of the array. If a subclass overrides ``assign``, the elements are
@@ -118,9 +118,9 @@ class Parameter:
 
         Raises OperandError if the shape differs or the dtype cannot be converted.
         """
-        self.value = self.made({self.name: array})
+        self.value = self.tensor_from({self.name: array})
 
-    def made(self, arrays: Mapping[str, Any]) -> Tensor:
+    def tensor_from(self, arrays: Mapping[str, Any]) -> Tensor:
         """Return this parameter's array in ``arrays`` as a tensor.
 
         Raises UnknownNameError if there is none, and OperandError if its shape or dtype is wrong.

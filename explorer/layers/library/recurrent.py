@@ -82,7 +82,7 @@ class Recurrent(Composite):
             )
         self.axes: dict[str, int] = dict(pairs)
 
-    def returns(self, name: str) -> bool:
+    def is_recurrent(self, name: str) -> bool:
         """Return whether gradients flow from a step's input back to the previous step's output."""
         return self.train and bool(self.select(RecurrentPolicy).through_time)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.core.errors import OperandError
-from explorer.core.memory_budget import NESTING, whole_number
+from explorer.core.memory_budget import NESTING, as_64_bit_integer
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.definition.operator_definition import (
     CONTAINERS,
@@ -129,7 +129,7 @@ def _encode(value: Plain, path: str, depth: int = 0) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": repr(value)}
     if isinstance(value, int):
-        return whole_number(value, f"the argument {path}")
+        return as_64_bit_integer(value, f"the argument {path}")
     if value is None or isinstance(value, (float, str)):
         return value
     raise OperandError(

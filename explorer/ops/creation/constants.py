@@ -19,7 +19,7 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.registry import public
 from explorer.core.types.custom_dtypes import converted, element_of, is_floating, is_text, numbers_of, refuse_beyond
 from explorer.core.types.device import Device, cpu
-from explorer.core.types.tensor_type import AnyType, Array, Number, Shape, TensorType, as_dtype, as_shape, whole
+from explorer.core.types.tensor_type import AnyType, Array, Number, Shape, TensorType, as_dtype, as_integer, as_shape
 from explorer.record.reasons import counted_text
 
 __all__ = ["as_expr"]
@@ -151,7 +151,11 @@ def one_hot_vector(
     """Record a vector of zeros except for ``value`` at index ``position``; only three numbers are stored."""
     element_dtype, device = as_dtype(dtype), device or state.device
     return OneHot(
-        whole(length, "length"), whole(position, "position"), _converted(value, element_dtype), element_dtype, device
+        as_integer(length, "length"),
+        as_integer(position, "position"),
+        _converted(value, element_dtype),
+        element_dtype,
+        device,
     )()
 
 

@@ -12,7 +12,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, as_operands
 from explorer.core.policy import Items
 from explorer.core.registry import public
-from explorer.core.types.tensor_type import normalize_axis, whole
+from explorer.core.types.tensor_type import as_integer, normalize_axis
 from explorer.ops.base import reshape
 from explorer.ops.linalg.matmul import matmul
 from explorer.ops.manipulation.reshape import transpose
@@ -72,7 +72,7 @@ def _transposed(x: Expr, axes: tuple[int, ...]) -> Expr:
 
 def _contracted_axes(a: Expr, b: Expr, axes: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     if not isinstance(axes, (tuple, list)):
-        count = whole(axes, "tensordot: axes")
+        count = as_integer(axes, "tensordot: axes")
         if not 0 <= count <= min(a.ndim, b.ndim):
             raise OperandError(
                 f"tensordot: {counted_text(count, 'axis', 'axes')} of {a.type!r} and {b.type!r}",

@@ -11,7 +11,7 @@ import numpy as np
 from explorer.core.ir.expr import Expr, Operation, as_operands
 from explorer.core.ir.operation_examples import Example, integers
 from explorer.core.registry import public
-from explorer.core.types.tensor_type import AnyType, Array, TensorType, as_dtype, whole
+from explorer.core.types.tensor_type import AnyType, Array, TensorType, as_dtype, as_integer
 
 __all__ = ["one_hot"]
 
@@ -122,4 +122,4 @@ def one_hot(labels: Any, classes: int, dtype: Any = np.float32) -> Expr:
            [0., 0., 1.]], dtype=float32)
     """
     (labels,) = as_operands((labels,))
-    return OneHotEncoding(whole(classes, "one_hot: classes"), as_dtype(dtype))(labels)
+    return OneHotEncoding(as_integer(classes, "one_hot: classes"), as_dtype(dtype))(labels)

@@ -14,7 +14,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, Operation, as_operands
 from explorer.core.ir.operation_examples import Example, real
 from explorer.core.registry import public
-from explorer.core.types.tensor_type import AnyType, Array, Number, Shape, TensorType, whole
+from explorer.core.types.tensor_type import AnyType, Array, Number, Shape, TensorType, as_integer
 from explorer.ops.base import broadcast_to
 from explorer.ops.manipulation.concat import Concatenate
 from explorer.ops.manipulation.slicing import Slice, part_of
@@ -175,7 +175,7 @@ def _widths(pad_width: Any, rank: int) -> Widths:
     items = pad_width if isinstance(pad_width, (tuple, list)) else ((pad_width, pad_width),)
     if not any(isinstance(item, (tuple, list)) for item in items):
         items = (items,)
-    pairs = [tuple([whole(n, "pad: a width") for n in item]) for item in items if isinstance(item, (tuple, list))]
+    pairs = [tuple([as_integer(n, "pad: a width") for n in item]) for item in items if isinstance(item, (tuple, list))]
     # as in NumPy, one pair applies to every axis
     if len(pairs) == 1:
         pairs *= rank

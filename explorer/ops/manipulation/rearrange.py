@@ -15,7 +15,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, as_operands
 from explorer.core.memory_budget import claim_constant
 from explorer.core.registry import public
-from explorer.core.types.tensor_type import Shape, normalize_axes, normalize_axis, whole
+from explorer.core.types.tensor_type import Shape, as_integer, normalize_axes, normalize_axis
 from explorer.ops.base import broadcast_to, check_axes, check_groups, reshape
 from explorer.ops.elementwise.arithmetic import where
 from explorer.ops.manipulation import reshape as movement
@@ -72,7 +72,7 @@ def roll(x: Any, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | Non
         position = normalize_axis(single_axis, y.ndim, "roll")
         size = y.shape[position]
         # Python's % gives 0 … size − 1 for shifts of any sign and length
-        start = -whole(by, "roll: shift") % size if size else 0
+        start = -as_integer(by, "roll: shift") % size if size else 0
         if start:
             front = [slice(None)] * position
             y = concatenate((part_of(y, (*front, slice(start, None))), part_of(y, (*front, slice(start)))), position)
@@ -81,7 +81,7 @@ def roll(x: Any, shift: int | tuple[int, ...], axis: int | tuple[int, ...] | Non
 
 def _total(shift: Any) -> int:
     items = shift if isinstance(shift, (tuple, list)) else (shift,)
-    return sum([whole(item, "roll: shift") for item in items])
+    return sum([as_integer(item, "roll: shift") for item in items])
 
 
 @public
@@ -128,7 +128,7 @@ def repeat(x: Any, repeats: int, axis: int | None = None) -> Expr:
 
 
 def _count(value: Any, operation: str) -> int:
-    count = whole(value, f"{operation}: a number of repetitions")
+    count = as_integer(value, f"{operation}: a number of repetitions")
     if count < 0:
         raise OperandError(
             f"{operation}: {count} repetitions",
@@ -174,7 +174,7 @@ def _triangle(x: Any, k: int, operation: str, lower: bool) -> Expr:
         raise OperandError(
             f"{operation} of {x.type}", rule="the operand must have at least one axis", fix="x.reshape(1, 1)"
         )
-    offset = whole(k, f"{operation}: the diagonal")
+    offset = as_integer(k, f"{operation}: the diagonal")
     rows, columns = x.shape[-2:] if x.ndim > 1 else x.shape * 2
     # beyond these limits the triangle is empty or full, and k could overflow the platform integers of NumPy's tri
     offset = min(max(offset, -rows), columns + 1)

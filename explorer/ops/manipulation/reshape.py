@@ -27,11 +27,11 @@ from explorer.core.types.tensor_type import (
     Shape,
     TensorType,
     as_dtype,
+    as_integer,
     as_shape,
     broadcast_shapes,
     normalize_axes,
     normalize_axis,
-    whole,
 )
 from explorer.ops import base
 
@@ -217,7 +217,7 @@ def reshape(x: Any, shape: int | Shape) -> Expr:
     """
     (x,) = as_operands((x,))
     requested = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    sizes = tuple([whole(size, f"reshape to {shape}") for size in requested])
+    sizes = tuple([as_integer(size, f"reshape to {shape}") for size in requested])
     if sizes.count(-1) == 1:
         # product of the other sizes; negated, because −1 is one of the factors
         rest = -math.prod(sizes)

@@ -18,7 +18,7 @@ from explorer.core.ir.policy_operations import composition
 from explorer.core.memory_budget import claim_steps
 from explorer.core.policy import Items
 from explorer.core.registry import public
-from explorer.core.types.tensor_type import AnyType, Array, TensorType, whole
+from explorer.core.types.tensor_type import AnyType, Array, TensorType, as_integer
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import cast, check_axes, float_dtype, reshape
 from explorer.ops.manipulation.concat import concatenate
@@ -213,7 +213,7 @@ def _first_max(x: Expr, axis: int, keepdims: bool) -> Expr:
 
 def _axis_by_axis(name: str, x: Expr, sizes: Sequence[Any], reduce: Callable[..., Expr]) -> Expr:
     """Apply ``reduce`` to the windows along each of the last axes; ``sizes`` are the numbers of windows."""
-    counts = [whole(count, f"{name}: a number of windows") for count in sizes]
+    counts = [as_integer(count, f"{name}: a number of windows") for count in sizes]
     if len(counts) > x.ndim or any(count < 1 for count in counts) or 0 in x.shape[x.ndim - len(counts) :]:
         raise OperandError(
             f"{name}: {counts} windows of {x.type}",

@@ -27,7 +27,7 @@ from explorer.core.ir.tiles import Tile, compute
 from explorer.core.memory_budget import claim_steps
 from explorer.core.policy import Items, Minor, Policies, PolicyClass
 from explorer.core.registry import public
-from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, whole
+from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, as_integer
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import check_axes, reshape
 from explorer.ops.elementwise.arithmetic import add_n
@@ -387,7 +387,7 @@ def conv(
         check_ranks(f"conv{axes}d", x, filters, axes, "O, C / groups")
     window = window_of(1, axes, strides, padding, dilation)
     if axes == 2:
-        convolution = Conv2d(window.strides, window.padding, window.dilation, whole(groups, "groups"))
+        convolution = Conv2d(window.strides, window.padding, window.dilation, as_integer(groups, "groups"))
         return plus_bias(convolution(x, filters, policies=policies), bias)
     if axes == 3:
         return _conv_by_planes(x, filters, bias, window=window, groups=groups)

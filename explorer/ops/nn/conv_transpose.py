@@ -16,7 +16,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, as_operands
 from explorer.core.memory_budget import claim_steps
 from explorer.core.registry import public
-from explorer.core.types.tensor_type import whole
+from explorer.core.types.tensor_type import as_integer
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.manipulation.padding import padded
@@ -122,7 +122,7 @@ def conv_transpose(
     result is empty.
     """
     x, filters = as_operands((x, filters))
-    name, count = f"conv_transpose{axes}d", whole(groups, "groups")
+    name, count = f"conv_transpose{axes}d", as_integer(groups, "groups")
     check_ranks(name, x, filters, axes, "C, O / groups")
     window = window_of(1, axes, strides, padding, dilation)._replace(size=filters.shape[2:])
     extra = for_each(output_padding, axes, "output_padding")

@@ -16,7 +16,7 @@ from explorer.core.ir.policy_operations import composition
 from explorer.core.ir.tensor import tensor
 from explorer.core.policy import Items
 from explorer.core.registry import public
-from explorer.core.types.tensor_type import whole
+from explorer.core.types.tensor_type import as_integer
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.elementwise.arithmetic import maximum, minimum
 from explorer.ops.linalg.matmul import matmul
@@ -56,7 +56,7 @@ def deform_conv2d(
     array([4., 4., 3.])
     """
     x, filters, offset = as_operands((x, filters, offset))
-    groups = whole(groups, "groups")
+    groups = as_integer(groups, "groups")
     _check(x, filters, offset, groups)
     window = window_of(1, 2, strides, padding, dilation)._replace(size=filters.shape[2:])
     problem = window.problem()

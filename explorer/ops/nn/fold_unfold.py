@@ -18,7 +18,7 @@ from explorer.core.ir.policy_operations import composition
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.policy import Items
 from explorer.core.registry import public
-from explorer.core.types.tensor_type import Shape, whole
+from explorer.core.types.tensor_type import Shape, as_integer
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.elementwise.arithmetic import add_n
 from explorer.ops.manipulation.gather import take
@@ -102,7 +102,7 @@ def fold(
     (x,) = as_operands((x,))
     lengths = tuple(size) if isinstance(size, (tuple, list)) else (size,)
     axes = _axes(
-        "fold", tuple([whole(length, "fold: a length") for length in lengths]), window, strides, padding, dilation
+        "fold", tuple([as_integer(length, "fold: a length") for length in lengths]), window, strides, padding, dilation
     )
     taps, windows = prod([axis.taps for axis in axes]), prod([axis.windows for axis in axes])
     if x.ndim != 3 or x.shape[1] % taps or x.shape[2] != windows:

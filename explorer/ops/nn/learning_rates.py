@@ -15,7 +15,7 @@ from explorer.core.errors import DeclarationError, OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import hooks
 from explorer.core.ir.tensor import tensor
-from explorer.core.types.tensor_type import whole
+from explorer.core.types.tensor_type import as_integer
 from explorer.ops.creation.constants import full
 from explorer.ops.elementwise.arithmetic import less, minimum, power, where
 from explorer.ops.elementwise.rounding_and_bits import floor
@@ -51,7 +51,7 @@ class LearningRate:
 
     def at(self, iteration: int) -> float:
         """Compute the rate at step ``iteration``, counted from 0; raise OperandError if it is negative."""
-        if whole(iteration, "at() of a learning-rate policy") < 0:
+        if as_integer(iteration, "at() of a learning-rate policy") < 0:
             raise OperandError(f"at({iteration})", rule="steps must be counted from 0", fix="policy.at(0)")
         return float(hooks.evaluate(self.record(tensor(float(iteration)))))
 

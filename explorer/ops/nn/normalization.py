@@ -13,7 +13,7 @@ from explorer.core.ir.policy_operations import composition
 from explorer.core.memory_budget import claim_steps
 from explorer.core.policy import Items
 from explorer.core.registry import public
-from explorer.core.types.tensor_type import normalize_axes, whole
+from explorer.core.types.tensor_type import as_integer, normalize_axes
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import check_groups, reshape
 from explorer.ops.elementwise.arithmetic import add, add_n, multiply
@@ -51,7 +51,7 @@ def normalize(x: Any, order: float = 2, axis: int = 1, epsilon: float = 1e-12, *
 
 
 def _last_axes(x: Expr, count: int) -> tuple[int, ...]:
-    return tuple(range(x.ndim - whole(count, "axes: the number of last axes"), x.ndim))
+    return tuple(range(x.ndim - as_integer(count, "axes: the number of last axes"), x.ndim))
 
 
 @public
@@ -148,7 +148,7 @@ def local_response_norm(x: Any, size: int, alpha: float = 1e-4, beta: float = 0.
     array([0.44, 0.35, 0.44])
     """
     (x,) = as_operands((x,))
-    count = whole(size, "local_response_norm: size")
+    count = as_integer(size, "local_response_norm: size")
     if x.ndim < 2 or count < 1:
         raise OperandError(
             f"local_response_norm: {counted_text(count, 'channel')} of {x.type}",

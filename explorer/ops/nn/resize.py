@@ -23,7 +23,7 @@ from explorer.core.ir.expr import Expr, Operation, as_operands
 from explorer.core.ir.operation_examples import Example, real
 from explorer.core.ir.tiles import TILE_BYTES, Index, Tile, compute, even, longest, scratch
 from explorer.core.registry import public
-from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, normalize_axes, whole
+from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, as_integer, normalize_axes
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import float_dtype
 from explorer.ops.manipulation.gather import take_valid
@@ -88,12 +88,16 @@ class Resample(Operation):
         tile_indices = (
             self._tile_indices(out.shape, out.itemsize) if isinstance(out, np.ndarray) else [(slice(None),) * out.ndim]
         )
-        whole = slice(None)
+        full = slice(None)
         return [
             Tile(
                 index,
                 partial(
-                    self._make, out[index], x[*index[: self.axis], whole, *index[self.axis + 1 :]], indices, weights
+                    self._make,
+                    out[index],
+                    x[*index[: self.axis], full, *index[self.axis + 1 :]],
+                    indices,
+                    weights,
                 ),
             )
             for index in tile_indices
@@ -311,7 +315,7 @@ def resize(
     """
     (x,) = as_operands((x,))
     requested = size if isinstance(size, (tuple, list)) else (size,)
-    sizes = [whole(length, "resize: a size") for length in requested]
+    sizes = [as_integer(length, "resize: a size") for length in requested]
     indices: tuple[int, ...] = tuple(range(x.ndim - len(sizes), x.ndim))
     if axes is not None:
         indices = tuple(axes) if isinstance(axes, (tuple, list)) else (axes,)

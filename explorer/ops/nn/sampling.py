@@ -22,7 +22,7 @@ from explorer.core.ir.tensor import tensor
 from explorer.core.memory_budget import claim_constant, claim_steps
 from explorer.core.policy import Items
 from explorer.core.registry import public
-from explorer.core.types.tensor_type import whole
+from explorer.core.types.tensor_type import as_integer
 from explorer.ops.accumulation_dtype import rounded_once
 from explorer.ops.base import float_dtype
 from explorer.ops.elementwise.arithmetic import add, maximum, minimum, multiply, where
@@ -110,7 +110,7 @@ def affine_grid(matrix: Any, size: int | tuple[int, ...], align_corners: bool = 
     """
     (matrix,) = as_operands((matrix,))
     sizes = tuple(size) if isinstance(size, (tuple, list)) else (size,)
-    lengths, rank = [whole(length, "affine_grid: a length") for length in sizes], len(sizes)
+    lengths, rank = [as_integer(length, "affine_grid: a length") for length in sizes], len(sizes)
     if (
         matrix.ndim != 3
         or min(lengths, default=0) < 1

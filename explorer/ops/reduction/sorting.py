@@ -18,7 +18,7 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, Operation, as_operands
 from explorer.core.ir.operation_examples import Example, integers, real
 from explorer.core.registry import public
-from explorer.core.types.tensor_type import AnyType, Array, TensorType, normalize_axis, whole
+from explorer.core.types.tensor_type import AnyType, Array, TensorType, as_integer, normalize_axis
 from explorer.ops.base import reshape
 from explorer.ops.manipulation.gather import TakeAlong
 from explorer.ops.manipulation.padding import padded
@@ -258,7 +258,7 @@ def topk(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Expr, Ex
     [array([5., 3.]), array([1, 2])]
     """
     (x,) = as_operands((x,))
-    normalized, count = normalize_axis(axis, x.ndim, "topk"), whole(k, "topk: k")
+    normalized, count = normalize_axis(axis, x.ndim, "topk"), as_integer(k, "topk: k")
     if not 0 <= count <= x.shape[normalized]:
         raise OperandError(
             f"topk: {count} of {x.type}",

@@ -13,7 +13,7 @@ from explorer.core.ir.expr import Expr, as_operands
 from explorer.core.ir.policy_operations import composition
 from explorer.core.policy import Items
 from explorer.core.registry import public
-from explorer.core.types.tensor_type import normalize_axes, whole
+from explorer.core.types.tensor_type import as_integer, normalize_axes
 from explorer.ops.accumulation_dtype import PAccumulateIn, rounded_once
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
@@ -35,7 +35,7 @@ def var(
     (1.0, 2.0)
     """
     (x,) = as_operands((x,))
-    axes, ddof = normalize_axes(axis, x.ndim, "var"), whole(ddof, "var: ddof")
+    axes, ddof = normalize_axes(axis, x.ndim, "var"), as_integer(ddof, "var: ddof")
     # Use two passes, because Σx² − (Σx)² / n would lose precision if the mean is much larger than the deviation.
     squares = _squares(x - deviation_mean(x, axes, keepdims=True))
     if not ddof:

@@ -209,7 +209,9 @@ def _subject(layer: Layer, inputs: Mapping[str, Any] | None) -> _Subject:
     random = np.random.default_rng(0)
     sources = dict(zip(layer.paths(), layer.sources(), strict=True))
     parameters = {
-        path: np.asarray(source.held.array, np.float64) if source.held is not None else _drawn(random, source.shape)
+        path: np.asarray(source.parameter.array, np.float64)
+        if source.parameter is not None
+        else _drawn(random, source.shape)
         for path, source in sources.items()
     }
     selected: dict[str, Any] = {**layer.types, **(inputs or {})}

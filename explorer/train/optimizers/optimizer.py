@@ -362,7 +362,9 @@ class ParameterMemory:
         self.current: dict[str, Any] = {
             name: copied(parameter_.type, parameter_.elements) for name, parameter_ in self._parameters.items()
         }
-        self._assignments = [(parameter_.keep_in, self.current[name]) for name, parameter_ in self._parameters.items()]
+        self._assignments = [
+            (parameter_.use_memory, self.current[name]) for name, parameter_ in self._parameters.items()
+        ]
 
     def __repr__(self) -> str:
         return f"<ParameterMemory of {', '.join(self.types)}>"
@@ -373,12 +375,12 @@ class ParameterMemory:
             # An assignment sets a new array, so comparing identities detects it.
             if parameter_.memory is not self.current[name]:
                 fill(self.types[name], self.current[name], elements_on(parameter_, self.types[name].device))
-                parameter_.keep_in(self.current[name])
+                parameter_.use_memory(self.current[name])
 
     def commit(self) -> None:
         """Set the parameters' values from the arrays, after a step has updated them."""
-        for keep_in, array in self._assignments:
-            keep_in(array)
+        for use_memory, array in self._assignments:
+            use_memory(array)
 
 
 class ParameterStep(NamedTuple):

@@ -75,7 +75,7 @@ def test_an_entry_claims_at_most_what_its_file_can_contain(claimed: zipfile.ZipI
 
 def test_all_entries_together_unpack_to_at_most_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Expansions beyond the stored sizes are added up; an entry that grew when packed does not count negatively."""
-    monkeypatch.setattr(budget, "text", 100)
+    monkeypatch.setattr(budget, "file_size", 100)
     grown = entry(0, 1000)
     assert memory_fault([entry(60, 10), entry(60, 10)]) == ""
     assert "101 B more than their size" in memory_fault([entry(60, 10), entry(61, 10), grown])

@@ -154,9 +154,9 @@ def length(value: int) -> bytes:
 def test_a_file_may_exceed_the_limit_if_less_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit for files read as a whole counts only what is read."""
     path = written(tmp_path, whole().SerializeToString())
-    monkeypatch.setattr(ex.budget, "text", 3 * LARGE)
+    monkeypatch.setattr(ex.budget, "file_size", 3 * LARGE)
     assert ex.open(path).check() == []
-    monkeypatch.setattr(ex.budget, "text", LARGE)
+    monkeypatch.setattr(ex.budget, "file_size", LARGE)
     with pytest.raises(ex.FileError, match=r"without its large weights(.|\n)*ex\.budget\.text = "):
         ex.open(path)
 

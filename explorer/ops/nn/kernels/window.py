@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, TypeAlias
 
 from explorer.core.errors import OperandError
-from explorer.core.types.tensor_type import whole
+from explorer.core.types.tensor_type import as_integer
 
 Lengths: TypeAlias = tuple[int, ...]
 """one number for each axis"""
@@ -114,7 +114,7 @@ def for_each(value: Any, axes: int, what: str) -> Lengths:
     """Return one integer for each axis; ``value`` is one number for all axes, or a tuple with one per axis."""
     if type(value) is int:
         return (value,) * axes
-    return tuple([whole(number, what) for number in _one_per_axis(value, axes, what)])
+    return tuple([as_integer(number, what) for number in _one_per_axis(value, axes, what)])
 
 
 def both_sides(padding: Any, axes: int) -> Padding:
@@ -128,7 +128,7 @@ def both_sides(padding: Any, axes: int) -> Padding:
     if axes == 1 and isinstance(padding, (tuple, list)) and len(padding) == 2:
         padding = (padding,)
     sides = [_one_per_axis(side, 2, "padding") for side in _one_per_axis(padding, axes, "padding")]
-    return tuple([(whole(before, "padding"), whole(after, "padding")) for before, after in sides])
+    return tuple([(as_integer(before, "padding"), as_integer(after, "padding")) for before, after in sides])
 
 
 def _one_per_axis(value: Any, count: int, what: str) -> tuple[Any, ...]:

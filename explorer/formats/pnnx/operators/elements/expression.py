@@ -17,7 +17,7 @@ import numpy as np
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import scope
-from explorer.core.memory_budget import listed, whole_number
+from explorer.core.memory_budget import as_64_bit_integer, listed
 from explorer.core.registry import function
 from explorer.core.types.tensor_type import normalize_axis
 from explorer.formats.pnnx.expression_parser import parse
@@ -129,7 +129,11 @@ def _plain(name: str, values: list[Any]) -> Any:
     _check_growth(name, values)
     try:
         result = _PLAIN[name](*values) if name in _PLAIN else getattr(math, name)(*values)
-        return whole_number(result, f"{name} of {', '.join(map(repr, values))}") if isinstance(result, int) else result
+        return (
+            as_64_bit_integer(result, f"{name} of {', '.join(map(repr, values))}")
+            if isinstance(result, int)
+            else result
+        )
     except OperandError:
         raise
     except (ArithmeticError, TypeError, ValueError) as error:
