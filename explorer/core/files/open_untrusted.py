@@ -81,7 +81,7 @@ def opened(
 
 
 def content(path: str | os.PathLike[str], fix: str = "correct the path", *, what: str = "the file") -> bytes:
-    """Return all bytes of a regular file; raise FileError, before reading, if there are more than ``budget.file_size``."""
+    """Return all bytes of a regular file; raise FileError, before reading, if it exceeds ``budget.file_size``."""
     with opened(path, fix, what=what) as file:
         size = os.fstat(file.fileno()).st_size
         if size > budget.file_size:

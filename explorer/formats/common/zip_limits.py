@@ -94,7 +94,8 @@ def memory_fault(entries: Iterable[zipfile.ZipInfo]) -> str:
     more = sum([max(0, entry.file_size - entry.compress_size) for entry in entries])
     if more <= budget.file_size:
         return ""
-    return f"the entries unpack to {size_text(more)} more than their size; budget.file_size allows {size_text(budget.file_size)}"
+    limit = size_text(budget.file_size)
+    return f"the entries unpack to {size_text(more)} more than their size; budget.file_size allows {limit}"
 
 
 def blocks(archive: zipfile.ZipFile, name: str) -> Iterator[bytes]:

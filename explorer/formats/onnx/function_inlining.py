@@ -163,7 +163,8 @@ def _too_long(path: Path, prefix: str) -> FileError:
     return FileError(
         f"the names in the expanded functions are too long: {prefix[:80]!r}…",
         path=str(path),
-        rule=f"names must take at most {bytes_text(budget.file_size)} in all, and calls must be nested at most {CALLS} deep",
+        rule=f"names must take at most {bytes_text(budget.file_size)} in all, "
+        f"and calls must be nested at most {CALLS} deep",
         fix="export the model without local functions",
     )
 
