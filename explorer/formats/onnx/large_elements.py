@@ -172,7 +172,7 @@ class MessageWithoutElements:
             raise FileError(
                 f"the file has {self.size:,} bytes" + " without its large weights" * bool(self.elements),
                 path=str(self._file.path),
-                rule=f"a file must have at most {budget.file_size:,} bytes without its large weights (budget.file_size)",
+                rule=f"a file must have at most {budget.file_size:,} bytes without large weights (budget.file_size)",
                 fix=f"ex.budget.file_size = {self._file.size}",
             )
         if end > first:
