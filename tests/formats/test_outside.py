@@ -210,5 +210,5 @@ def test_entries_that_unpack_beyond_the_budget_raise_an_error(tmp_path: Path, mo
         "7767517\n3 2\npnnx.Input i 0 1 x #x=(32768)f32\nnn.PReLU p 1 1 x y num_parameters=32768 "
         "@weight=(32768)f32\npnnx.Output o 1 0 y\n"
     )
-    with pytest.raises(ex.FileError, match=r"unpack to 128 KB more than their size; budget\.text allows 64 KB"):
+    with pytest.raises(ex.FileError, match=r"unpack to 128 KB more than their size; budget\.file_size allows 64 KB"):
         ex.open(tmp_path / "n.pnnx.param")

@@ -157,7 +157,7 @@ def test_a_file_may_exceed_the_limit_if_less_is_read(tmp_path: Path, monkeypatch
     monkeypatch.setattr(ex.budget, "file_size", 3 * LARGE)
     assert ex.open(path).check() == []
     monkeypatch.setattr(ex.budget, "file_size", LARGE)
-    with pytest.raises(ex.FileError, match=r"without its large weights(.|\n)*ex\.budget\.text = "):
+    with pytest.raises(ex.FileError, match=r"without its large weights(.|\n)*ex\.budget\.file_size = "):
         ex.open(path)
 
 
