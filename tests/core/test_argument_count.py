@@ -43,7 +43,7 @@ def test_too_many_arguments_are_counted_with_the_fix(call, said: str) -> None:
     ("call", "said"),
     [
         (lambda x: ex.while_loop(lambda i, x: i < 3, lambda s: s, (x, x)), "condition must take 1 argument: state"),
-        (lambda x: ex.while_loop(lambda s: s[0], lambda i, x: (i, x), (x, x)), "turn must take 1 argument: state"),
+        (lambda x: ex.while_loop(lambda s: s[0], lambda i, x: (i, x), (x, x)), "body must take 1 argument: state"),
         (lambda x: ex.while_loop(lambda s: s[0], lambda i, x: (i, x), (x, x)), "is one tuple: a, b = state"),
         (lambda x: ex.scan(lambda s: s, x, x), "step must take 2 arguments: state, element"),
         (lambda x: ex.cond(ex.sum(x) > 0, lambda: x, lambda x: x, x), "then must take 1 argument: x0"),

@@ -1094,7 +1094,7 @@ def _extend(base: type[Operation], cls: type[Operation]) -> None:
     if unknown:
         raise DeclarationError(
             f"operation {cls.name}, which extends {base.name}, with the attributes {', '.join(unknown)}",
-            rule=f"it must have only attributes of {base.name}:  {', '.join(base.attribute_names) or 'none'}",
+            rule=f"it must have only attributes of {base.name}: {', '.join(base.attribute_names) or 'none'}",
             fix="leave them out, or declare a separate operation, without extends=",
         )
     extensions = registry.extensions.setdefault(base.name, [])

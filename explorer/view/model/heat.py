@@ -95,7 +95,9 @@ def overlay(
     for node, value in values.items():
         if not 0 <= node < len(recording.nodes):
             raise OperandError(
-                f"node {node} is not in this recording", rule=f"it has nodes 0 to {len(recording.nodes) - 1}"
+                f"node {node} is not in this recording",
+                rule=f"it has nodes 0 to {len(recording.nodes) - 1}",
+                fix="select a node in the view and read view.selected",
             )
         if not isinstance(value, (int, float)) or not math.isfinite(value):
             raise OperandError(
