@@ -32,7 +32,7 @@ export function sumName({ name, values }) {
 }
 
 /** Return the value of a metric for one node. @param {Metric} metric @param {number} node */
-export function nodeValue({ values, per }, node) {
+export function nodeValue(/** @type {{values: any, per?: any}} */ { values, per }, node) {
   return per ? quotient(values[node], per[node]) : values[node];
 }
 
