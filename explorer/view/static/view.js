@@ -8,7 +8,8 @@ import { hasFocus, html } from "./dom.js";
 import { Focus } from "./canvas/focus.js";
 import { Heat } from "./scene/heat.js";
 import { LowDetail } from "./canvas/low_detail.js";
-import { holdKeys, listenToKeys, listenToPointer } from "./canvas/input.js";
+import { listenToPointer } from "./canvas/input.js";
+import { holdKeys, listenToKeys } from "./controls/keys.js";
 import { Opening } from "./scene/box_toggle.js";
 import { Paths, Placement } from "./scene/placement.js";
 import { flowsRight, Turning } from "./scene/direction.js";
@@ -35,7 +36,7 @@ import { Trace } from "./data/trace.js";
  * @typedef {Callbacks & {onMoment?: (moment: import("./data/timeline.js").Moment) => void, onBox?: (box: number) => void,
  *   onEnter?: (body: number) => void, side?: string, onCamera?: () => void, onShow?: () => void, onTheme?: (wanted: string) => void, fit?: () => void,
  *   differs?: (scene: import("./scene/scene.js").Scene) => Map<number, import("./compare/differences.js").Difference>, changes?: (node: number) => string[],
- *   keys?: {key: string, meaning: string, act: () => void}[]}} PairCallbacks the calls from one of two views to pair.js, and the marks from pair.js
+ *   keys?: {key: string, meaning: string, act: () => unknown}[]}} PairCallbacks the calls from one of two views to pair.js, and the marks from pair.js
  */
 
 /** One explorer on the page. */
@@ -231,6 +232,8 @@ export class View {
   /** Go some stages forward or back. */
   stepStage(by) {
     const stage = Math.max(0, Math.min(this.timeline.stages.length - 1, this.now.stage + by));
+    // The beginning of the last stage is not forward of its steps.
+    if (by > 0 && stage === this.now.stage) return;
     this.go(this.timeline.entry(stage), stage);
   }
 

@@ -86,6 +86,28 @@ export class Focus {
   }
 }
 
+/**
+ * Focus the canvas whenever the focused element of a view is removed, hidden or disabled and nothing else has received
+ * the focus, because the page would receive the next keys.
+ * @param {import("../view.js").View} view
+ */
+export function keepFocus(view) {
+  const { root } = view;
+  root.addEventListener("focusout", ({ target, relatedTarget }) => {
+    if (relatedTarget) return;
+    // Other parts move the focus themselves before.
+    queueMicrotask(() => {
+      if (root.isConnected && focused(root) === document.body && !canHaveFocus(target)) view.focus.take();
+    });
+  });
+}
+
+/** Whether an element could still have the focus. @param {HTMLElement} element */
+function canHaveFocus(element) {
+  const isPossible = element.tabIndex >= 0 || element.hasAttribute("tabindex");
+  return isPossible && element.isConnected && !element.matches(":disabled") && element.checkVisibility({ visibilityProperty: true });
+}
+
 /** Whether an element can have the focus: it is on the page and does not belong to a box that is empty now. */
 function isDrawn(element) {
   return Boolean(element?.isConnected) && element !== document.body && !element.classList.contains("ex-none");

@@ -1,4 +1,4 @@
-// Pointer, wheel and key events on the canvas, and keys of the whole view.
+// Pointer and wheel events on the canvas.
 
 import { hasFocus } from "../dom.js";
 import { nearestEdge } from "./edge_path.js";
@@ -90,113 +90,13 @@ function onWheel(event, view) {
   event.preventDefault();
 }
 
-/** Handle every key listed in the help. @param {import("../view.js").View} view */
-export function listenToKeys(view) {
-  const anywhere = {
-    ".": () => view.step(1),
-    ",": () => view.step(-1),
-    "]": () => view.stepStage(1),
-    "[": () => view.stepStage(-1),
-    Home: () => view.go(0),
-    // A plan without steps, such as a plan of array views only, shows the whole last stage.
-    End: () => view.go(view.timeline.end, view.timeline.end ? -1 : view.timeline.stages.length - 1),
-    p: () => view.play(),
-    "/": () => view.parts.search.open(),
-    f: () => view.fit(),
-    d: () => view.turning.turn(),
-    F: () => view.sizes.turnFullScreen(),
-    w: () => view.sizes.turnPanel(),
-    g: () => view.prediction.toggle(),
-    m: () => view.prediction.exercise?.hint(),
-    s: () => view.parts.turnTree(),
-    l: () => view.parts.turnSource(),
-    h: () => view.heat.next(),
-    i: () => view.selection.trace("inputs"),
-    r: () => view.selection.trace("outputs"),
-    n: () => view.prediction.exercise?.judge(false) || view.parts.search.walk(1),
-    N: () => view.parts.search.walk(-1),
-    y: () => (view.prediction.isOn ? view.prediction.exercise.judge(true) : hasFocus(view.stage) && view.selection.pair(view.focus.key)),
-    e: () => view.opening.all(true),
-    c: () => view.opening.all(false),
-    "?": () => view.parts.turnHelp(),
-    Escape: () => escape(view),
-  };
-  for (let depth = 0; depth < 10; depth++) anywhere[depth] = () => view.opening.to(depth);
-  for (const { key, act } of view.callbacks.keys ?? []) anywhere[key] = act;
-  const zoom = (factor) => view.camera.zoom(factor, undefined, undefined, true);
-  const onCanvas = {
-    Enter: () => activate(view),
-    " ": () => activate(view),
-    "+": () => toggleFocused(view, true) || zoom(1.25),
-    "=": () => toggleFocused(view, true) || zoom(1.25),
-    "-": () => toggleFocused(view, false) || zoom(0.8),
-    "−": () => toggleFocused(view, false) || zoom(0.8),
-  };
-  for (const arrow of ["ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"]) onCanvas[arrow] = () => view.focus.walk(arrow);
-  view.root.addEventListener("keydown", (event) => {
-    if (isForeign(event) || event.defaultPrevented) return;
-    const typing = event.target.matches("input, select, textarea");
-    const action = (view.stage.contains(event.target) && !typing && onCanvas[event.key]) || (!typing || SLIDER.has(event.key) ? anywhere[event.key] : undefined);
-    if (!action) return;
-    event.preventDefault();
-    event.stopPropagation();
-    view.focus.keep(action);
-  });
-}
-
-const SLIDER = new Set([".", ",", "[", "]", "?", "/", "Escape"]);
-
-/** Handle a double click: open or close a box, or enter a call. @param {import("../view.js").View} view @param {string} key */
-function enterOrToggle(view, key) {
+/** Open or close a box, or enter a call; return false if the item is neither. @param {import("../view.js").View} view @param {string} key */
+export function enterOrToggle(view, key) {
   const { trace, scene, opening } = view;
   if (key[0] === "b") return opening.toggle(Number(key.slice(1)));
   const node = scene.slots.get(Number(key.slice(1)))?.node ?? -1;
   const callee = trace.nodes.callee[node] ?? -1;
-  if (callee >= 0 && trace.layout.bodies[callee] !== undefined) view.enter(callee);
-}
-
-/** Handle Enter: select the focused node, enter the call if it is selected already, or open or close the focused box. */
-function activate(view) {
-  const key = view.focus.key;
-  if (view.prediction.isOn) return view.prediction.exercise.take(key, "");
-  const mark = key[0] === "n" ? view.scene.slots.get(Number(key.slice(1))) : undefined;
-  if (mark && mark.node !== view.selection.node) view.selection.select(mark.node);
-  else if (key) enterOrToggle(view, key);
-}
-
-/** Open or close the focused box, or close the box around the focused node. Return false if nothing changed. */
-function toggleFocused(view, open) {
-  const [letter, index] = [view.focus.key[0], Number(view.focus.key.slice(1))];
-  if (letter === "b") return view.opening.toggle(index, open);
-  const box = letter === "n" ? view.paths.around(index)[0] : undefined;
-  return !open && box !== undefined && view.opening.toggle(box, false);
-}
-
-/** Close the open part, else end the exercise, else clear the selection, else leave the function. */
-function escape(view) {
-  if (!view.parts.help.hidden) view.parts.turnHelp();
-  else if (!view.parts.search.root.hidden) view.parts.search.close();
-  else if (view.prediction.isOn) view.prediction.end();
-  else if (view.selection.traceDirection) view.selection.trace("");
-  else if (view.selection.node >= 0 || view.selection.box >= 0) view.selection.select(-1);
-  else if (view.body !== 0) view.enter(0);
-}
-
-/** Whether a key belongs to the page: it has a modifier, as JupyterLab's keys for running and saving do. */
-function isForeign(event) {
-  return event.ctrlKey || event.metaKey || event.altKey || (event.shiftKey && event.key === "Enter");
-}
-
-/**
- * Disable JupyterLab's single-key commands (a, b, x, …) while the focus is inside. Return a function that ends this.
- * Lumino matches its selectors from the focused element upwards, so this element must have the attribute.
- * @param {import("../view.js").View} view
- */
-export function holdKeys(view) {
-  const mark = (event) => {
-    const [target] = event.composedPath(); // inside a shadow root, too
-    if (target instanceof Element && view.root.contains(target)) target.toggleAttribute("data-lm-suppress-shortcuts", !isForeign(event));
-  };
-  window.addEventListener("keydown", mark, true);
-  return () => window.removeEventListener("keydown", mark, true);
+  if (callee < 0 || trace.layout.bodies[callee] === undefined) return false;
+  view.enter(callee);
+  return true;
 }

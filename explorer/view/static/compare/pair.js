@@ -180,10 +180,10 @@ export class Pair {
     this.#align(0);
   }
 
-  /** Go to the next or the previous difference. @param {number} by */
+  /** Go to the next or the previous difference; return a sentence if there is none. @param {number} by */
   walk(by) {
     const stops = this.differences.stops();
-    if (!stops.length) return;
+    if (!stops.length) return "There is no difference at this step.";
     this.place = this.place < 0 ? (by > 0 ? 0 : stops.length - 1) : (this.place + by + stops.length) % stops.length;
     const { side, node } = stops[Math.min(this.place, stops.length - 1)];
     const other = this.views[1 - side];

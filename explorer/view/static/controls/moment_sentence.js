@@ -1,6 +1,6 @@
 // The sentence above the canvas: the current moment, the reason of its decision, and a short summary of the cost.
 
-import { html, put } from "../dom.js";
+import { hasFocus, html, put, say } from "../dom.js";
 import { bytesText, grouped, microsText } from "../data/number_format.js";
 
 /** Description of the moment on one line above the canvas. Further lines cover the top of the canvas, so the canvas never moves. */
@@ -9,7 +9,8 @@ export class Sentence {
   constructor(view) {
     this.view = view;
     this.text = html("p");
-    this.said = html("div", { class: "ex-say", role: "status", "aria-live": "polite" }, this.text);
+    /** shown in place of the sentence */ this.note = html("p", { hidden: true });
+    this.said = html("div", { class: "ex-say", role: "status", "aria-live": "polite" }, this.text, this.note);
     this.root = html("div", { class: "ex-saying" }, this.said);
     /** px of the canvas that the lines after the first cover */ this.excess = 0;
     // The observer is called after the layout of the page, so reading sizes here causes no layout.
@@ -21,12 +22,20 @@ export class Sentence {
     const { said, text, root } = this;
     this.excess = Math.max(0, said.offsetHeight - root.offsetHeight);
     said.classList.toggle("ex-over", this.excess > 0);
-    put(said, "tabindex", text.offsetHeight > said.offsetHeight && 0);
+    put(said, "tabindex", (text.offsetHeight > said.offsetHeight || hasFocus(said)) && 0);
+  }
+
+  /** Show a note in place of the sentence until the next key or moment; "" ends this. @param {string} note */
+  tell(note) {
+    say(this.note, note);
+    put(this.note, "hidden", !note);
+    put(this.text, "hidden", Boolean(note));
   }
 
   /** Describe a moment. @param {import("../data/timeline.js").Moment} moment @param {import("../panel/panel_parts.js").PanelParts} parts @returns {string} the sentence as plain text */
   show(moment, parts) {
     const { trace, timeline, prediction } = this.view;
+    this.tell("");
     const { place, verdict, fragments } = prediction.exercise?.saying() ?? saying(trace, timeline, moment, parts.summary);
     const name = timeline.stages[moment.stage]?.name ?? "";
     const mark = verdict && html("span", { class: `ex-verdict ex-mark-${verdict}` }, verdict === "applied" ? "✓ applied" : "✗ declined");

@@ -121,8 +121,9 @@ export class PaneSizes {
 
   /** Enter or leave full screen. */
   turnFullScreen() {
-    if (document.fullscreenElement) document.exitFullscreen();
-    else this.root.requestFullscreen();
+    const change = document.fullscreenElement ? document.exitFullscreen() : this.root.requestFullscreen();
+    // The browser refuses a change before the last one is complete, and the reader sees that nothing changed.
+    change.catch(() => {});
   }
 
   /** Apply the sizes to the parts. */

@@ -32,9 +32,11 @@ export class Search {
     this.root = html("div", { class: "ex-search", role: "search", hidden: true, keydown: (event) => this.#key(event) }, head, this.summary, this.results);
   }
 
-  /** Open and focus the field. */
+  /** Open and focus the field, which still has the words of the last search. */
   open() {
+    const isNew = this.root.hidden;
     this.#unhide();
+    if (isNew && this.field.value) this.#find();
     this.field.focus();
     this.field.select();
   }
@@ -66,15 +68,17 @@ export class Search {
     this.root.hidden = true;
     this.matches = [];
     this.at = -1;
+    this.#list();
     this.actions.onFound([]);
     this.actions.onClose();
   }
 
-  /** Go to the next result, or with −1 to the previous one, wrapping around. @param {number} by */
+  /** Go to the next result, or with −1 to the previous one, wrapping around; return false if there are none. @param {number} by */
   walk(by) {
-    if (!this.matches.length) return;
+    if (!this.matches.length) return false;
     const count = this.matches.length;
     this.#go(this.at < 0 ? (by > 0 ? 0 : count - 1) : (this.at + by + count) % count);
+    return true;
   }
 
   #go(index) {

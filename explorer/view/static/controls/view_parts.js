@@ -4,6 +4,7 @@ import { changeIcon, helpBox, iconButton, labelledButton } from "./toolbar.js";
 import { counted, grouped } from "../data/number_format.js";
 import { hasFocus, html, put, say } from "../dom.js";
 import { RovingTabindex } from "./roving_tabindex.js";
+import { Menu } from "./menu.js";
 import { Minimap } from "../canvas/minimap.js";
 import { Panel } from "../panel/panel.js";
 import { StageChips } from "./stage_chips.js";
@@ -15,7 +16,6 @@ import { ScopeTree } from "./scope_tree.js";
 import { Search } from "./search.js";
 import { SourcePane } from "../panel/source_pane.js";
 import { TimelineSlider } from "./timeline_slider.js";
-import { ToolMenu } from "./tool_menu.js";
 
 /** @type {WeakSet<Document>} pages on which a reader has begun to step */
 const hinted = new WeakSet();
@@ -137,7 +137,8 @@ export class ViewParts {
 
   #tools() {
     const { view } = this;
-    this.toolMenu = new ToolMenu([
+    const more = iconButton("more", "more tools: colours, boxes, save, help", () => {});
+    this.toolMenu = new Menu(more, [
       ...(view.trace.layout.boxes.length > 1
         ? [
             this.#depth(),
@@ -153,7 +154,7 @@ export class ViewParts {
       ...(document.fullscreenEnabled ? [labelledButton("screen", "full screen", "F", () => view.sizes.turnFullScreen())] : []),
       labelledButton("theme", "dark or light", "", () => view.turnTheme()),
       labelledButton("help", "outlines and keys", "?", () => this.turnHelp()),
-    ]);
+    ], { name: "more tools", style: "ex-tool-menu" });
     const tools = html(
       "div",
       { class: "ex-tools", role: "toolbar", "aria-label": "tools" },

@@ -194,10 +194,11 @@ export class BufferExercise extends Series {
   /** Mark the values whose buffers are free. */
   hint() {
     const { open: kernel } = this;
-    if (kernel === undefined) return;
+    if (kernel === undefined) return false;
     this.answers.set(kernel, false);
     this.hinted = true;
     this.view.show();
+    return true;
   }
 
   marked() {

@@ -87,8 +87,10 @@ export class Exercise {
     if (rects.length) camera.reveal(around(rects, MARGIN));
   }
 
-  /** Give a hint on the open question. */
-  hint() {}
+  /** Give a hint on the open question; return false if there is none. */
+  hint() {
+    return false;
+  }
 
   /** Handle "yes" or "no"; return false if the question is not a yes-or-no question. @param {boolean} _isYes @returns {boolean} */
   judge(_isYes) {

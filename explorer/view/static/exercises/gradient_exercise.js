@@ -130,10 +130,11 @@ export class GradientExercise extends Series {
   /** Mark the nodes that compute the open question's gradient, and show how many values it reads. */
   hint() {
     const { open: question } = this;
-    if (!question) return;
+    if (!question) return false;
     this.answers.set(question.node, false);
     this.hinted = true;
     this.say(`The gradient of ${this.#name(question.node)} ${this.#computed(question)}, and reads ${question.saved.length === 1 ? "1 value" : `${question.saved.length} values`} of the forward pass.`, "");
+    return true;
   }
 
   /** Map from the slots of gradient nodes to their marks. */

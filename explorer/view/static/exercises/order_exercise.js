@@ -52,10 +52,11 @@ export class OrderExercise extends Exercise {
   /** Mark the kernels that are ready; the open question no longer counts for the score. */
   hint() {
     const { view, next } = this;
-    if (next < 0) return;
+    if (next < 0) return false;
     this.hinted = true;
     this.answers.set(next, false);
     stand(view, { ...view.now, hint: view.trace.kernels[next].ready_candidates });
+    return true;
   }
 
   /** Handle an answer: an item that was clicked on the canvas. @param {string} key "n7", "b2" or "" */

@@ -1,14 +1,14 @@
 // The menu that saves a view as an image, a page or data.
 
-import { focused, html, put, say } from "../dom.js";
+import { html, say } from "../dom.js";
+import { Menu, place } from "../controls/menu.js";
 import { labelledButton } from "../controls/toolbar.js";
-import { RovingTabindex } from "../controls/roving_tabindex.js";
 import { isOwnPage, pageSource } from "./page_source.js";
 import { picture, pixels } from "./picture.js";
 
 /** @typedef {{extension: string, label: string, type: string, kernel: boolean, content?: () => (string | Blob | Promise<string | Blob>)}} Form kernel: whether the kernel writes it; a form without content is not available here, and its label states where it is */
 
-/** Button and the menu that it opens. */
+/** Formats in which a view is saved, and the message if this fails. */
 export class SaveMenu {
   /** @param {import("../view.js").View} view */
   constructor(view) {
@@ -16,13 +16,10 @@ export class SaveMenu {
     this.forms = this.#forms();
     // The menu includes unavailable forms, because their labels state where they are available.
     this.items = this.forms.map((form) => html("button", { type: "button", role: "menuitem", "aria-disabled": !form.content && "true", click: () => form.content && this.#save(form) }, html("b", {}, form.extension.slice(1).toUpperCase()), html("span", { class: "ex-soft" }, form.label)));
-    this.root = html("div", { class: "ex-menu", role: "menu", popover: "auto", "aria-label": "save", keydown: (event) => this.#key(event), focusout: (event) => this.#left(event), beforetoggle: (event) => this.#place(event.newState === "open"), toggle: (event) => this.#toggled(event.newState === "open") }, ...this.items);
-    new RovingTabindex(this.root, "button", ["ArrowUp", "ArrowDown"]);
-    this.problem = html("div", { class: "ex-menu ex-problem", role: "alert", popover: "auto", beforetoggle: (event) => this.#place(event.newState === "open") });
+    this.problem = html("div", { class: "ex-menu ex-problem", role: "alert", popover: "auto" });
     this.button = labelledButton("save", "save: picture, page …", "", () => {});
-    put(this.button, "aria-haspopup", "menu");
-    put(this.button, "aria-expanded", "false");
-    this.button.popoverTargetElement = this.root;
+    this.menu = new Menu(this.button, this.items, { name: "save", role: "menu", opening: () => this.#opening() });
+    this.root = this.menu.root;
   }
 
   /** @returns {Form[]} */
@@ -44,31 +41,10 @@ export class SaveMenu {
     return forms;
   }
 
-  #toggled(isOpen) {
-    if (isOpen) this.#first()?.focus();
-    // Browsers do not return the focus to a button inside another popover.
-    else if ([document.body, ...this.items].includes(focused(this.root)) && this.button.checkVisibility()) this.button.focus();
-  }
-
-  #first() {
-    return this.items.find((item) => !item.disabled);
-  }
-
-  #place(isOpen) {
-    put(this.button, "aria-expanded", String(isOpen));
-    if (!isOpen) return;
+  #opening() {
     this.forms.forEach(({ kernel }, index) => (this.items[index].disabled = kernel && this.view.root.classList.contains("ex-no-kernel")));
-    const { right, bottom } = this.button.getBoundingClientRect();
-    for (const menu of [this.root, this.problem]) Object.assign(menu.style, { top: `${bottom + 4}px`, right: `${Math.max(4, document.documentElement.clientWidth - right)}px` });
-  }
-
-  /** Handle keys in the menu, which are not keys of the view. */
-  #key(event) {
-    if (event.key !== "Tab") event.stopPropagation();
-  }
-
-  #left({ relatedTarget }) {
-    if (relatedTarget && !this.root.contains(relatedTarget)) this.root.hidePopover();
+    // The button is not visible any more when saving has failed.
+    place(this.problem, this.button);
   }
 
   /** @param {Form} form */
