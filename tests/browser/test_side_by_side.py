@@ -265,6 +265,8 @@ def test_kernels_that_are_others_are_told_once_they_are_planned(pair):
     expect(node(second, "tanh")).to_contain_text("≠ other kernel")
     press(first, "Home")
     expect(head.locator(".ex-differences")).to_have_text("no difference at this step")
+    press(first, "d")
+    expect(first.locator(".ex-say")).to_contain_text("There is no difference at this step.", use_inner_text=True)
     expect(second.locator("[class*=ex-differs-]:not(.ex-none)")).to_have_count(0)
     rows = head.locator("table tr")
     names = rows.nth(0).locator("th").all_inner_texts()

@@ -41,7 +41,9 @@ function actionOf(view, { target, key }, everywhere, canvas) {
 function keysOfView(view) {
   const ahead = () => (view.timeline.end ? "This is the last step." : "This graph has no steps.");
   const back = () => (view.timeline.end ? "This is the first step." : "This graph has no steps.");
-  const boxes = (act) => (view.trace.layout.boxes.length > 1 ? act() : NO_BOXES);
+  const hasBoxes = () => view.trace.layout.boxes.length > 1;
+  // The whole graph is shown in any case.
+  const boxes = (act) => (act(), hasBoxes() ? undefined : NO_BOXES);
   const traced = (way) => (view.selection.node < 0 ? "Select a node to trace it: go to it by the arrows and press Enter." : view.selection.trace(way));
   const walk = (by) => view.parts.search.walk(by) || "No search has results: press / to search.";
   /** @type {Record<string, () => Note>} */
@@ -61,7 +63,8 @@ function keysOfView(view) {
     w: () => view.sizes.turnPanel(),
     g: () => (view.prediction.isPossible ? view.prediction.toggle() : NO_QUESTIONS),
     m: () => hint(view),
-    s: () => boxes(() => view.parts.turnTree()),
+    // The choice belongs to all views of a page, so a view without boxes does not change it.
+    s: () => (hasBoxes() ? view.parts.turnTree() : "This graph has no boxes, so there is no tree of boxes."),
     l: () => (view.lines.isKnown ? view.parts.turnSource() : "The source of this graph is not known."),
     h: () => view.heat.next(),
     i: () => traced("inputs"),
