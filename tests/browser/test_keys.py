@@ -24,7 +24,7 @@ NOTHING = {
     "n": "No search has results",
     "N": "No search has results",
     "m": "press g to predict what a stage decides",
-    "s": "This graph has no boxes.",
+    "s": "This graph has no boxes, so there is no tree of boxes.",
     "e": "This graph has no boxes.",
     "c": "This graph has no boxes.",
     "0": "This graph has no boxes.",
@@ -36,6 +36,7 @@ NOTHING = {
 def test_a_key_that_has_nothing_to_show_says_so(show, key):
     view = show(sample.mlp())
     say = view.locator(".ex-say")
+    press(view, "f")
     before = say.inner_text()
     press(view, key)
     expect(say).to_contain_text(NOTHING[key], use_inner_text=True)

@@ -34,7 +34,8 @@ def test_a_graph_without_boxes_says_that_it_has_no_tree(show):
     """The key changes no setting, which all views of the page would share."""
     view = show(sample.mlp())
     press(view, "s")
-    expect(view.locator(".ex-hint")).to_have_text("This graph has no boxes, so there is no tree of boxes.")
+    text = "This graph has no boxes, so there is no tree of boxes."
+    expect(view.locator(".ex-say")).to_have_text(text, use_inner_text=True)
     assert "tree" not in (view.page.evaluate("localStorage.getItem('explorer.sizes')") or "")
 
 

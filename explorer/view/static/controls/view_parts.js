@@ -172,12 +172,6 @@ export class ViewParts {
 
   /** Show or hide the tree of boxes, and focus it when it is shown. */
   turnTree() {
-    if (this.view.trace.layout.boxes.length < 2) {
-      // The choice belongs to all views of a page, so a view without boxes does not change it.
-      for (const part of [this.heard, this.hint]) say(part, "This graph has no boxes, so there is no tree of boxes.");
-      this.hint.hidden = false;
-      return;
-    }
     this.view.sizes.turnTree();
     this.tree.show();
     if (this.tree.isShown) this.tree.take();
