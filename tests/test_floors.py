@@ -31,6 +31,7 @@ FLOORS: dict[str, int] = {
     "formats": 7,
     "save_view": 8,
     "cell_outputs": 8,
+    "cell_results": 8,
     "idle_imports": 9,
     "in_notebook": 10,
     "pytest_plugin": 10,

@@ -80,6 +80,8 @@ from explorer.run.execution.executors import EXECUTORS
 from explorer.run.runtime.marshalling import on_host
 
 _logger = logging.getLogger("explorer.net")
+_DRAWN = 1000
+"""maximum number of operators of a net that a cell shows with a picture"""
 _FILES = (".param", ".bin", ".onnx", ".json")
 """extensions of model files"""
 _OTHER_NAMES = {
@@ -215,6 +217,10 @@ class Net:
         count = counted_text(len(self.definition.operators), "operator")
         flow = f"{reads or 'nothing'} → {writes or 'nothing'}"
         return visible(f"<net {self.name!r}: {count}, {flow}; {self.state.words}>")
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        is_large = len(self.definition.operators) > _DRAWN
+        return hooks.cell_result(self, lambda: [] if is_large else ends(self._preview_build()))
 
     # -- inspecting ------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from explorer.core.errors import OperandError, RunError, StateError, UnknownName
 from explorer.core.ir.explore_options import RecordOption, ViewOptions
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import ComparedPlans, View, hooks
+from explorer.core.ir.traversal import reachable
 from explorer.core.progress import long_running
 from explorer.core.types.device import Device, check_device, cpu
 from explorer.core.types.tensor_type import Array
@@ -153,6 +154,17 @@ class EvalPlan:
         latest = self._latest
         done = len(latest.roots) if latest is not None and latest.timing is not None else 0
         return plan_text(self.title, len(self._handles), self._prepared is not None, done)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        return hooks.cell_result(self, self._drawn)
+
+    def _drawn(self) -> Recording | list[Expr]:
+        """Return what a cell shows: the plan if it exists and is of moderate size, else the registered expressions."""
+        latest = self._latest
+        pending = [handle.expr for handle in self._handles]
+        if latest is None or (pending and self._prepared is None):
+            return pending
+        return latest.roots if self.running or len(reachable(latest.roots)) > _DRAWN else self.recording
 
     @overload
     def register(self, value: Any, /) -> Handle: ...
@@ -470,6 +482,8 @@ class EvalPlan:
         return reproducer(self.planned, self.recording, decision)
 
 
+_DRAWN = 600
+"""maximum number of nodes in a plan that a cell shows as planned, without a view"""
 CostsOption: TypeAlias = Literal["reference", "measured"]
 Without: TypeAlias = PassName | str | Sequence[PassName | str]
 

@@ -433,6 +433,15 @@ class Module:
         nodes = ", ".join([f"{node.type} {name!r}" for name, node in self.nodes.items()])
         return f"<module {self.name!r}, {state}: {nodes or 'no nodes'}>"
 
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        return hooks.cell_result(self, self._drawn)
+
+    def _drawn(self) -> list[Expr]:
+        """Return the output for an input like the last one, which a cell shows; nothing before the first input."""
+        with self._lock:
+            types = [*[step[0] for step in self._steps], *self._predictions, *self._outputs]
+        return [self.record(parameter(types[-1], "input"))] if types and self.is_attached else []
+
     # -- parameters and recording -------------------------------------------------------------------------------------
 
     @property

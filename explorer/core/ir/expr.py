@@ -465,6 +465,9 @@ class Expr(NumpyProtocol, Operators):
     def __str__(self) -> str:
         return nested(self)
 
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, Any]:
+        return hooks.cell_result(self, lambda: [self])
+
 
 _new = object.__new__
 _frame = sys._getframe

@@ -12,7 +12,7 @@ Signatures use the types of the core and of recordings. Plans, nets and views, w
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,6 +156,12 @@ class Preview(Protocol):
     def __call__(self, **options: Any) -> AbstractContextManager[None]: ...
 
 
+class CellResult(Protocol):
+    """Outputs of an object as the last line of a notebook cell, by MIME type: text, and a picture of its graph."""
+
+    def __call__(self, value: object, graph: Callable[[], Any], /) -> dict[str, Any]: ...
+
+
 class Explain(Protocol):
     """Return the decisions of a plan as text: all decisions, or those about one expression."""
 
@@ -263,6 +269,7 @@ class Hooks:
     explore: Explore = late("explorer.api:explore")
     check_view: CheckView = late("explorer.api:check_view")
     preview: Preview = late("explorer.cell_outputs:preview")
+    cell_result: CellResult = late("explorer.cell_results:cell_result")
     explain: Explain = late("explorer.reports:explain")
     why: Why = late("explorer.reports:why_pair_of")
     note_declaration: NoteDeclaration = late("explorer.in_notebook:note_declaration")

@@ -7,7 +7,6 @@ browser, so that a saved notebook or an exported page needs no kernel.
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from explorer.record.reasons import counted_text
 from explorer.record.recording import unmeasured
 from explorer.record.renamed import renamed_attributes, renamed_options
 from explorer.record.view_choices import DIRECTIONS, THEMES
-from explorer.view.export.html_page import image
+from explorer.view.export.cell_picture import cell_picture
 from explorer.view.export.outputs import outputs
 from explorer.view.export.text import text
 from explorer.view.export.why_text import why, why_pair
@@ -32,8 +31,6 @@ from explorer.view.model.heat import HeatMetric, overlay
 from explorer.view.model.stage_texts import first_nan
 from explorer.view.payload.stored import MIME, stored
 from explorer.view.payload.view_payload import answer, payload
-from explorer.view.picture.png import png
-from explorer.view.picture.svg import svg
 from explorer.view.replay.steps import predictable, stage_ends, step_at
 from explorer.view.tree.scopes import NodesByName, nodes_at, nodes_named, scope_path
 from explorer.view.widget.front_end import NotebookWidget
@@ -380,19 +377,14 @@ class GraphView(NotebookWidget):
     def static_outputs(self) -> dict[str, Any]:
         """Return the stored view, a picture and the canonical text, for readers without a kernel.
 
-        The JupyterLab extension renders the stored view; the HTML also contains the picture, as an image, since
-        JupyterLab does not show SVG in an untrusted notebook. ``ex.outputs`` omits parts.
+        The JupyterLab extension renders the stored view. ``ex.outputs`` omits parts.
         """
         data: dict[str, Any] = {}
         if outputs.views and (view := stored(self._stored_payload())):
             data[MIME] = view
-        if outputs.pictures and outputs.png:
-            shown = png(self.recording, theme=self.theme, drawing=self._drawing, direction=self.direction)
-            data["image/png"] = b64encode(shown).decode()
-        elif outputs.pictures:
-            picture = svg(self.recording, theme=self.theme, drawing=self._drawing, direction=self.direction)
-            data |= {"text/html": image(picture, self.recording.title or "recording"), "image/svg+xml": picture}
-        return {**data, "text/plain": text(self.recording, short=True)}
+        label = self.recording.title or "recording"
+        picture = cell_picture(self.recording, label, theme=self.theme, drawing=self._drawing, direction=self.direction)
+        return {**data, **picture, "text/plain": text(self.recording, short=True)}
 
     def _stored_payload(self) -> dict[str, Any]:
         """Return the payload without measured times, and with the layouts of the initially open boxes."""
