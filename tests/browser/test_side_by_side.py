@@ -304,7 +304,7 @@ def test_one_comparison_shown_twice_stands_at_one_step(notebook):
     for views in (one, other):
         expect(views[0].locator(".ex-say")).to_contain_text("pick 1 of 1")
         expect(views[1].locator(".ex-say")).to_contain_text("pick 2 of 4")
-    book.says("print(both.before.location_of(both.before.step), both.after.location_of(both.after.step))", AT)
+    book.says("print(both.before.place_of(both.before.step), both.after.place_of(both.after.step))", AT)
     node(other[1], "tanh").click()
     for views in (one, other):
         for view in views:

@@ -146,8 +146,7 @@ def test_the_height_of_a_view_in_a_notebook_is_dragged(open_page, tmp_path):
     page = open_page()
     text = (
         html(sample.mlp())
-        .replace("calc(100vh - 26px)", "560px")
-        .replace("--ex-height:max(420px,560px) !important;", "")
+        .replace("--ex-height:max(420px,100vh) !important;", "")
         .replace("#explorer .ex-height-bar{display:none}", "")
     )
     (tmp_path / "cell.html").write_text(text, encoding="utf-8")
