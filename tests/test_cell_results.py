@@ -113,10 +113,10 @@ def test_outputs_selects_the_pictures_format_or_omits_it() -> None:
 def test_a_plan_that_another_thread_runs_shows_its_expressions() -> None:
     shown: list[dict[str, Any]] = []
 
-    class Watched(ex.Elementwise):
-        """x, with a look at the plan."""
+    class ShowsItsPlan(ex.Elementwise):
+        """x, showing the plan meanwhile."""
 
-        nondifferentiable = "it is only watched"
+        nondifferentiable = "it only shows the plan"
         examples = (ex.Example(ex.real(2, 3)),)
         pure = False
 
@@ -128,7 +128,7 @@ def test_a_plan_that_another_thread_runs_shows_its_expressions() -> None:
             return out
 
     plan = ex.EvalPlan()
-    plan.register(Watched()(X))
+    plan.register(ShowsItsPlan()(X))
     plan.eval()
     assert [set(each) for each in shown] == [PICTURE | {"text/plain"}]
 

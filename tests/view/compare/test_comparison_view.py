@@ -123,14 +123,14 @@ def test_two_views_step_and_select_together() -> None:
     assert both.before.is_whole
     assert both.after.is_whole
     both.before.step += 1
-    assert both.before.location_of(both.before.step) == both.after.location_of(both.after.step) == ("order", 1)
+    assert both.before.place_of(both.before.step) == both.after.place_of(both.after.step) == ("order", 1)
     both.before.stage = "fuse"
     assert both.after.step == both.after.step_at("batch", 1_000)  # the other plan has no such stage
     both.tied = "nodes"
     both.before.stage = "order"
     both.before.step += 1  # its first kernel is four of the other plan
-    assert both.before.location_of(both.before.step) == ("order", 1)
-    assert both.after.location_of(both.after.step) == ("order", 4)
+    assert both.before.place_of(both.before.step) == ("order", 1)
+    assert both.after.place_of(both.after.step) == ("order", 4)
     both.tied = "off"
     here = both.after.step
     both.before.step = 0
