@@ -75,6 +75,8 @@ class Layouts(Sequence[BoxLayout]):
     """Layouts of a model's boxes, each computed on first access and then cached.
 
     With ``recorded``, only what the program recorded has space; other items have no size and other edges no route.
+    The boxes of a layout for all steps that has the recorded layouts ``before`` it are mirrored where that agrees more
+    with their order from left to right.
     """
 
     def __init__(
@@ -83,12 +85,13 @@ class Layouts(Sequence[BoxLayout]):
         engine: LayoutEngine | None = None,
         direction: Direction = "down",
         recorded: RecordedParts | None = None,
+        before: Layouts | None = None,
     ) -> None:
         self.direction = direction
         self._model, self._first, self._plain = model, engine or _best_engine(), Layered()
         self._passing = PassingEdges(model)
-        self._recorded = recorded
-        self._known: dict[LayoutGraph, BoxLayout] = {}
+        self._recorded, self._before = recorded, before
+        self._known: dict[LayoutGraph, Placed] = {}
         self._placed: dict[int, BoxLayout] = {}
         self._graphs: dict[int, LayoutGraph] = {}
         self._orders: dict[int, dict[int, Order]] = {}
@@ -170,8 +173,14 @@ class Layouts(Sequence[BoxLayout]):
             while box not in self._simple:
                 next(self._choosing)
             engine = self._plain if self._simple[box] else self._first
-            self._known[graph] = _frame(graph, engine.place(graph), box in self._model.tree.bodies, self.direction)
-        layout, routes = self._known[graph], self._known[graph].routes
+            self._known[graph] = engine.place(graph)
+        placed = self._known[graph]
+        # Mirrored ports would cross the edges outside the box.
+        is_outermost = box in self._model.tree.bodies
+        if self._before and (is_outermost or all(len(side) == 1 for side in graph.order)):
+            placed = _in_order(placed, self._before[box])
+        layout = _frame(graph, placed, is_outermost, self.direction)
+        routes = layout.routes
         edges = self._model.ports.edges[box]
         if part:
             layout = part.expanded(layout, graph, self._model, box)
@@ -287,6 +296,22 @@ def _title(model: Model, box: int) -> int:
     name, *_, last = model.box_texts[box]
     title = f"{name} · {last}" if model.tree.boxes[box].batches else name
     return round(font.width(title, TITLE_SIZE, True)) + SIGN
+
+
+def _in_order(placed: Placed, before: BoxLayout) -> Placed:
+    """Return a layout, or its mirror image if whose rows agree more with the order of an earlier layout.
+
+    Otherwise, items would change sides at the first step that changes the graph.
+    """
+    rows: dict[int, list[tuple[int, int]]] = {}
+    for (x, y), (left, _, wide, _) in zip(placed.centres, before.rects, strict=True):
+        if wide:
+            rows.setdefault(y, []).append((x, 2 * left + wide))
+    agreement = 0  # the sum of the rows' rank correlations, up to factors
+    for row in rows.values():
+        earlier = {middle: rank for rank, middle in enumerate(sorted(middle for _, middle in row))}
+        agreement += sum((2 * rank - len(row) + 1) * earlier[middle] for rank, (_, middle) in enumerate(sorted(row)))
+    return placed.mirrored() if agreement < 0 else placed
 
 
 def _frame(graph: LayoutGraph, placed: Placed, outermost: bool, direction: Direction) -> BoxLayout:

@@ -44,6 +44,16 @@ class Placed:
     ports: tuple[list[int], list[int]]
     """x of each port at the top, at which edges enter, and at the bottom, at which they leave; at least one per side"""
 
+    def mirrored(self) -> Placed:
+        """Return the mirror image, in which left and right are exchanged."""
+        wide, (top, bottom) = self.size[0], self.ports
+        return Placed(
+            self.size,
+            [(wide - x, y) for x, y in self.centres],
+            [[value if index % 2 else wide - value for index, value in enumerate(route)] for route in self.routes],
+            ([wide - x for x in top], [wide - x for x in bottom]),
+        )
+
 
 class LayoutEngine(Protocol):
     """Engine that places the items of one graph."""

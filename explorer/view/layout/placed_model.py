@@ -68,10 +68,11 @@ def draw(recording: Recording, direction: Direction = "down") -> PlacedModel:
 
 
 def _placed(model: Model, direction: Direction) -> PlacedModel:
-    layouts = Layouts(model, direction=direction)
     if model.first_change < 0:
+        layouts = Layouts(model, direction=direction)
         return PlacedModel(model, layouts, layouts)
-    return PlacedModel(model, layouts, Layouts(model, direction=direction, recorded=RecordedParts(model)))
+    recorded = Layouts(model, direction=direction, recorded=RecordedParts(model))
+    return PlacedModel(model, Layouts(model, direction=direction, before=recorded), recorded)
 
 
 def _fits(model: Model, layouts: Layouts, opened: Collection[int], outermost: int, frame: Frame) -> bool:

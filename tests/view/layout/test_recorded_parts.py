@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from itertools import combinations
+from typing import Any
 
 import pytest
 
 import explorer as ex
+from explorer.view.layout.layout_engine import Placed
 from explorer.view.layout.placed_model import PlacedModel, draw
 from explorer.view.layout.placement import compose
 from explorer.view.picture.svg import svg
-from tests.bench.graphs import loss, samples, tree
+from tests.bench.graphs import attention, control, five, loss, samples, scan, training, tree
 from tests.view import sample
 from tests.view.random_recordings import random_recording
 
@@ -68,3 +72,29 @@ def test_a_static_picture_of_the_recorded_graph_is_smaller_too() -> None:
     recording = sample.mlp()
     first, last = (float(svg(recording, position).split('width="')[1].split('"')[0]) for position in (0, None))
     assert first < last
+
+
+def same_order(placed: PlacedModel) -> tuple[int, int]:
+    """Return how many pairs in the rows of recorded boxes have the same order later, and the number of pairs."""
+    same = pairs = 0
+    for before, after in zip(placed.recorded, placed.layouts, strict=True):
+        recorded = [item for item, (_, _, wide, _) in enumerate(before.rects) if wide]
+        for left, right in combinations(recorded, 2):
+            if before.ranks[left] == before.ranks[right]:
+                pairs += 1
+                same += (before.x(left, 0, 0) < before.x(right, 0, 0)) == (after.x(left, 0, 0) < after.x(right, 0, 0))
+    return same, pairs
+
+
+@pytest.mark.parametrize("build", [five, training, attention, tree, scan, control], ids=lambda build: build.__name__)
+def test_items_keep_their_sides_when_the_layout_changes(build: Callable[[], Any]) -> None:
+    placed = draw(build().recording)
+    same, pairs = same_order(placed)
+    assert 2 * same > pairs
+
+
+def test_a_mirror_image_exchanges_left_and_right() -> None:
+    placed = Placed((10, 6), [(2, 1), (7, 5)], [[2, 1, 3, 2, 6, 4, 7, 5]], ([2], [7, 9]))
+    image = placed.mirrored()
+    assert image == Placed((10, 6), [(8, 1), (3, 5)], [[8, 1, 7, 2, 4, 4, 3, 5]], ([8], [3, 1]))
+    assert image.mirrored() == placed
