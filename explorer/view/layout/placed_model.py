@@ -18,6 +18,8 @@ Frame: TypeAlias = tuple[int, int, float]
 """width and height in px, and the minimum scale at which text is legible"""
 CELL: Frame = 940, 405, 0.6
 """frame of a cell's canvas without its margins, in which a reader can zoom and open boxes"""
+_FEW = 4
+"""number of visible items in a cell below which a further level is open, even if a reader must then move the graph"""
 PICTURE: Frame = 780, 1200, 0.625
 """frame of a static picture in a column of text"""
 
@@ -45,19 +47,29 @@ class PlacedModel:
     def open_boxes(self, frame: Frame = CELL, position: int = 0) -> set[int]:
         """Return the initially open boxes: as many levels of each graph as fit into a frame at a position.
 
-        If a graph does not even fit with all boxes closed, all are closed.
+        If a graph does not even fit with all boxes closed, all are closed. In a cell, a level also stays open if fewer
+        than ``_FEW`` items are visible without it: an input and one box do not show what a model is.
         """
         layouts = self.at(position)
         with gc_paused():
             opened: set[int] = set()
             for outermost in self.model.tree.bodies:
                 levels = _levels(self.model, outermost)
-                while levels and not _fits(
-                    self.model, layouts, {box for level in levels for box in level}, outermost, frame
+                least = _FEW if frame == CELL else 0
+                while (
+                    levels
+                    and self._visible(outermost, levels[:-1]) >= least
+                    and not _fits(self.model, layouts, {box for level in levels for box in level}, outermost, frame)
                 ):
                     levels.pop()
                 opened.update([outermost], *levels)
             return opened
+
+    def _visible(self, outermost: int, levels: list[list[int]]) -> int:
+        """Return the number of visible items of a graph if the boxes of some levels are open."""
+        opened = {outermost}.union(*levels)
+        items = [item for box in opened for item in self.model.tree.boxes[box].items]
+        return sum(table != "box" or index not in opened for table, index in items)
 
 
 def draw(recording: Recording, direction: Direction = "down") -> PlacedModel:

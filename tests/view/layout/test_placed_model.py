@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.view.layout import placed_model
 from explorer.view.layout.placed_model import CELL, PICTURE, draw
 from explorer.view.layout.placement import compose
 from tests.support.cells import MODELS
@@ -39,3 +41,21 @@ def test_a_small_graph_is_open_as_a_whole() -> None:
         assert drawing.open_boxes(PICTURE) == drawing.layouts.opened()
     view = ex.explore(ex.tanh(ex.tensor([1.0])), run=False, depth=0)
     assert view.depth == 0
+
+
+def test_a_cell_shows_more_than_an_input_and_one_box(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open a level that does not fit if the graph would otherwise show fewer than four items."""
+
+    @ex.function
+    def chain(x: ex.Expr) -> ex.Expr:
+        for step in range(7):
+            x = ex.tanh(x @ ex.tensor(np.eye(2) * (step + 2))) if step % 2 else ex.exp(x) + step
+        return x
+
+    drawing = draw(ex.explore(chain(ex.tensor(np.ones((2, 2)))), run=False).recording)
+    frame = 300, 100, 0.6
+    assert drawing.open_boxes(frame) == set(drawing.model.tree.bodies)
+    monkeypatch.setattr(placed_model, "CELL", frame)
+    opened = drawing.open_boxes(frame)
+    assert opened > set(drawing.model.tree.bodies)
+    assert not fits(compose(drawing.model, drawing.recorded, opened).size, frame)
