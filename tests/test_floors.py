@@ -21,6 +21,7 @@ FLOORS: dict[str, int] = {
     "completion": 0,
     "core": 1,
     "ops": 2,
+    "runtimes": 2,
     "data": 3,
     "gradients": 3,
     "plan": 4,

@@ -67,6 +67,7 @@ from explorer.net.operators.caffe2 import TABLE
 from explorer.net.operators.table import OperatorTable
 from explorer.net.pattern_edits import with_replacements
 from explorer.net.profile import Profile
+from explorer.net.runtime_run import RuntimeRun
 from explorer.net.session import NetSession, bound
 from explorer.net.value_comparison import Take, ValueComparison, compare_values
 from explorer.plan.rewrite.pattern import Match
@@ -78,6 +79,7 @@ from explorer.record.reasons import counted_text
 from explorer.run.evalplan import EvalPlan, PlanOptions
 from explorer.run.execution.executors import EXECUTORS
 from explorer.run.runtime.marshalling import on_host
+from explorer.runtimes import RUNTIMES
 
 _logger = logging.getLogger("explorer.net")
 _DRAWN = 1000
@@ -319,12 +321,16 @@ class Net:
 
     @long_running
     @options_of(ViewOptions)
-    def explore(self, x: Any = None, **options: Unpack[ViewOptions]) -> View:
+    def explore(self, x: Any = None, *, executor: str = "simple", **options: Unpack[ViewOptions]) -> View:
         """Return a view of the net's graph and plan; if ``x`` contains arrays, run the net and show its values.
 
-        ``x`` is an array, a tuple of inputs, or a dict of inputs by name. If an input is a shape, nothing is run.
+        ``x`` is an array, a tuple of inputs, or a dict of inputs by name. If an input is a shape, nothing is run. With
+        ``executor="onnxruntime"`` or another runtime, the view shows the file's operators with the values and times of
+        the runtime.
         """
         hooks.check_view(**options)
+        if executor in RUNTIMES:
+            return hooks.explore(self.recorded_by(executor, x), **options)
         if x is None:
             with hooks.preview(**options):
                 previewed = self.preview_plan()
@@ -333,9 +339,33 @@ class Net:
         is_one = not isinstance(x, tuple) or (is_shape(x) and len(x) != len(self.inputs))
         operands = (x,) if is_one else x
         with hooks.preview(**options):
-            plan = self.plan(*operands, record="values")
+            plan = self.plan(*operands, record="values", executor=executor)
         values = operands[0].values() if len(operands) == 1 and isinstance(operands[0], Mapping) else operands
         return hooks.explore(plan if any(is_shape(value) for value in values) else plan.eval(), **options)
+
+    def recorded_by(self, runtime: str, x: Any) -> Recording:
+        """Return a recording of a run of the file's operators by a runtime, such as "onnxruntime".
+
+        The recording has a node for each operator of the file, with the values, times and memory that the runtime
+        reports. ``x`` is an array, a tuple of inputs, or a dict of inputs by name.
+        """
+        check_name(runtime, "runtime", RUNTIMES)
+        inputs = x if isinstance(x, tuple) else () if x is None else (x,)
+        return self._runtime_run(runtime).record(self.session.checked_arrays(inputs, {}))
+
+    def _runtime_run(self, name: str) -> RuntimeRun:
+        """Return the net's file as opened by a runtime; it is opened again after an edit."""
+        with self._lock:
+            session = self.session
+            if name not in session.runtime_runs:
+                session.runtime_runs[name] = RuntimeRun(self, name)
+            run: RuntimeRun = session.runtime_runs[name]
+            return run
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether operators or weights differ from the file's."""
+        return self._editor.is_edited or bool(self.weights.version)
 
     @overload
     def compare(self, other: Net | EvalPlan | Recording) -> ComparedPlans: ...
@@ -352,8 +382,9 @@ class Net:
         """Compare this net with another net, a plan or a recording, or its values for ``inputs`` with a reference.
 
         With inputs, ``other`` is the reference: a net, an InferenceSession, or a dict of arrays by operand name, which
-        may include the inputs. ``"onnxruntime"`` and ``"onnx.reference"`` run the net's own .onnx file. The result
-        contains the first operator whose value differs, which ``print`` and ``explore()`` of the result show. Operands
+        may include the inputs. ``"onnxruntime"``, ``"onnx.reference"`` and ``"litert"`` run the net's file, or an ONNX
+        file written from the net. The result contains the first operator whose value differs, which ``print`` and
+        ``explore()`` of the result show. Operands
         are matched by name, and outputs of another net also by order. ``tolerance`` is the maximum relative error; the
         default is 1e-4, or 1e-2 for 16-bit floats, or 0 for integers.
 
@@ -387,7 +418,7 @@ class Net:
         if isinstance(other, Mapping):
             return "the given values", {str(name): np.asarray(value) for name, value in other.items()}
         if not isinstance(other, Net):
-            return hooks.reference_values(self, other, arrays)
+            return self._values_of_runtime(other, arrays)
         values: dict[str, Array] = {}
 
         def keep(name: str, value: Array) -> None:
@@ -408,6 +439,22 @@ class Net:
                 values.setdefault(own, values[name])
         return other.name, values
 
+    def _values_of_runtime(self, reference: Any, arrays: Mapping[str, Array]) -> tuple[str, Mapping[str, Array]]:
+        """Return the name of a runtime and its values; an InferenceSession returns only its outputs."""
+        if hasattr(reference, "get_outputs") and hasattr(reference, "run"):
+            names = [output.name for output in reference.get_outputs()]
+            return "onnxruntime", dict(zip(names, reference.run(names, dict(arrays)), strict=True))
+        if not isinstance(reference, str) or reference not in RUNTIMES:
+            known = ", ".join(map(repr, RUNTIMES))
+            raise OperandError(
+                f"a reference of type {type(reference).__name__}: {reference!r:.80}",
+                rule=f"a reference must be a net, {known}, an InferenceSession of onnxruntime, or a dict of arrays",
+                fix='net.compare("onnx.reference", x)',
+            )
+        values = self._runtime_run(reference).values(arrays)
+        # Results that are sequences of arrays, or None, are skipped.
+        return reference, {name: np.asarray(value) for name, value in values.items() if hasattr(value, "dtype")}
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the net with its weights: ``x.json`` and ``x.npz``, ``x.onnx``, or ``x.param`` and ``x.bin`` of PNNX.
 
@@ -427,7 +474,12 @@ class Net:
 
     def _watch_operands(self, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str) -> None:
         """Run the net on arrays, and pass each named operand and its value to ``take`` while the value is in memory."""
-        check_name(executor, "executor", EXECUTORS)
+        if executor in RUNTIMES:
+            for name, value in self._runtime_run(executor).values(arrays, [*names]).items():
+                if hasattr(value, "dtype"):
+                    take(name, value)
+            return
+        check_name(executor, "executor", (*EXECUTORS, *RUNTIMES))
         with self._lock:
             self._checked_session().watch_operands(arrays, names, take, executor)
 
@@ -788,12 +840,16 @@ class Net:
 
         Inputs are arrays, passed in order, as keywords, or as one dict. A list of samples is stacked into one array. If
         an input is a map in the file, pass a dict. All inputs are checked before anything is computed. An output that
-        the file lists twice is returned twice, as ``y`` and ``y_2``. ``executor`` is the name of an executor; an input
-        with the name ``executor`` must be passed in order or in a dict. If the logger "explorer.net" has level DEBUG,
-        each operator is logged when it runs.
+        the file lists twice is returned twice, as ``y`` and ``y_2``. ``executor`` is the name of an executor, or of a
+        runtime that runs the net's file ("onnxruntime", "litert", "onnx.reference"); an input with the name
+        ``executor`` must be passed in order or in a dict. If the logger "explorer.net" has level DEBUG, each operator
+        is logged when it runs.
         """
-        check_name(executor, "executor", EXECUTORS)
-        results = self._results(inputs, named, executor, on_host)
+        if executor in RUNTIMES:
+            results = self._runtime_run(executor).outputs(self.session.checked_arrays(inputs, named))
+        else:
+            check_name(executor, "executor", (*EXECUTORS, *RUNTIMES))
+            results = self._results(inputs, named, executor, on_host)
         return next(iter(results.values())) if len(results) == 1 else results
 
     @long_running

@@ -79,6 +79,8 @@ class NetSession:
         self._plans: dict[Any, _Planned] = {}
         """key of a build and options → plan and program"""
         self._parameters: dict[Any, Expr] = {}
+        self.runtime_runs: dict[str, Any] = {}
+        """name of a runtime → the net's file as opened by it"""
         self._fitting: dict[Any, dict[str, Shape]] = {}
         """key of assumed shapes → shapes of all inputs"""
 
@@ -269,7 +271,11 @@ class NetSession:
 
     def build_for(self, arrays: Mapping[str, Any], device: Device) -> Build:
         """Return the expressions of the net for arrays by name, with parameters on ``device`` as inputs."""
-        return self.build({name: self._parameters_for(name, value, device) for name, value in arrays.items()}, arrays)
+        return self.build(self.inputs_for(arrays, device), arrays)
+
+    def inputs_for(self, arrays: Mapping[str, Any], device: Device) -> dict[str, Any]:
+        """Return parameters on ``device`` for arrays by name."""
+        return {name: self._parameters_for(name, value, device) for name, value in arrays.items()}
 
     def recorded(self, inputs: dict[str, Any], **options: Any) -> Build:
         """Return new, uncached expressions for ``inputs``, with weights and constants on the device of the inputs."""

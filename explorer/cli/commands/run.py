@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from explorer.cli.support import file_argument, image_inputs, memory_option
+from explorer.cli.support import file_argument, image_inputs, memory_option, runtime_option
 from explorer.cli.support.output import check_output, extension_error
 from explorer.cli.support.terminal import print_line, print_note, print_text
 from explorer.core.errors import OperandError
 from explorer.core.files.atomic_write import write_file
-
-if TYPE_CHECKING:
-    from explorer.net import Net
 
 HELP = "run a model on arrays or pictures"
 DESCRIPTION = """\
@@ -60,6 +57,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         ".npz file of arrays by operand name; the exit status is 1 if a value differs",
     )
     parser.add_argument("--plan", action="store_true", help="print the plan with every decision and kernel")
+    runtime_option.arguments(parser)
     memory_option.arguments(parser)
     image_inputs.arguments(parser)
 
@@ -88,14 +86,16 @@ def execute(options: argparse.Namespace) -> int:
             raise OperandError(
                 f"--{name} without --top", rule=f"--{name} must be given together with --top", fix="--top 5"
             )
-    net = open(options.file).init()
+    net = open(options.file)
+    if not options.runtime:
+        net.init()
     labels = labels_of(options.labels) if options.labels else []
     if options.labels:
         for name, blob in net.outputs.items():
             check_labels(labels, options.labels, name, blob.shape or ())
     arrays = inputs(net, options)
-    reference = None if options.compare is None else _reference(net, options.compare)
-    outputs = net.run(arrays)
+    reference = None if options.compare is None else _reference(options.compare)
+    outputs = net.run(arrays, executor=options.runtime or "simple")
     by_name = outputs if isinstance(outputs, dict) else {next(iter(net.outputs)): outputs}
     for name, value in by_name.items():
         if value is None or (isinstance(value, tuple) and not value):
@@ -104,8 +104,10 @@ def execute(options: argparse.Namespace) -> int:
     if options.plan:
         from explorer.view.export.text import text
 
-        shapes = {name: _shape(value) for name, value in arrays.items()}
-        print_text(text(net.plan(shapes).recording))
+        if options.runtime:
+            print_text(text(net.recorded_by(options.runtime, arrays)))
+        else:
+            print_text(text(net.plan({name: _shape(value) for name, value in arrays.items()}).recording))
     rows = options.input if any(map(image_inputs.is_picture, options.input)) else []
     for name, array in results.items():
         print_line(f"{name}: {_described(array)}")
@@ -131,14 +133,14 @@ def _shape(value: Any) -> Any:
     return tuple([member.shape for member in value]) if isinstance(value, list) else tuple(value.shape)
 
 
-def _reference(net: Net, text: str) -> Any:
+def _reference(text: str) -> Any:
     """Return the reference of ``--compare``: a runtime's name, a dict of arrays, or a net."""
     from explorer.cli.support.array_files import file_of, read
     from explorer.formats import open
-    from explorer.formats.onnx.reference_values import RUNTIMES, check_runtime
+    from explorer.runtimes import RUNTIMES, installed
 
     if text in RUNTIMES:
-        check_runtime(net, text)
+        installed(text)
         return text
     path = file_of(text)
     if not path.suffix and not path.exists():

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.cli.support import image_inputs, memory_option, shape_option
+from explorer.cli.support import image_inputs, memory_option, runtime_option, shape_option
 from explorer.cli.support.file_argument import GRAPHS, WEIGHTS
 from explorer.cli.support.output import check_output, stem
 from explorer.cli.support.terminal import print_line, print_note, print_text
-from explorer.core.errors import FileError
+from explorer.core.errors import FileError, OperandError
 from explorer.record import Recording
 from explorer.record.escape import visible
 from explorer.record.listings import without_source
@@ -71,6 +71,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-source", action="store_true", help="omit the source lines of the model file")
     parser.add_argument("--weights", action="store_true", help="read the weights and show their values")
     shape_option.arguments(parser)
+    runtime_option.arguments(parser)
     memory_option.arguments(parser)
     image_inputs.arguments(parser)
 
@@ -104,7 +105,17 @@ def execute(options: argparse.Namespace) -> int:
     if options.input:
         from explorer.cli.support.array_files import inputs
 
-        recording = net.plan(inputs(net, options), record="values").eval().recording
+        arrays = inputs(net, options)
+        if options.runtime:
+            recording = net.recorded_by(options.runtime, arrays)
+        else:
+            recording = net.plan(arrays, record="values").eval().recording
+    elif options.runtime:
+        raise OperandError(
+            f"--with {options.runtime} without --input",
+            rule="a model must have inputs to be run",
+            fix=f"--with {options.runtime} --input x.npz",
+        )
     else:
         image_inputs.refuse_options(options)
         plan = net.preview_plan()

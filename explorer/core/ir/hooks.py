@@ -223,12 +223,6 @@ class ReadArrays(Protocol):
     def __call__(self, path: Path, /) -> dict[str, Array]: ...
 
 
-class ReferenceValues(Protocol):
-    """Evaluation of a net's file with another runtime; returns the runtime's name, and the values by operand."""
-
-    def __call__(self, net: Any, reference: Any, inputs: Mapping[str, Array], /) -> tuple[str, Mapping[str, Array]]: ...
-
-
 class SaveTraining(Protocol):
     """Write a module's weights, optimizer state and step count, and a data loader's position, to a file."""
 
@@ -280,7 +274,6 @@ class Hooks:
     open: Open = late("explorer.formats:open")
     save: Save = late("explorer.formats:save")
     read_arrays: ReadArrays = late("explorer.formats.common.npz:read_database")
-    reference_values: ReferenceValues = late("explorer.formats.onnx.reference_values:reference_values")
     save_training: SaveTraining = late("explorer.formats.checkpoint:save")
     check_training_file: CheckTrainingFile = late("explorer.formats.checkpoint:check_target")
     restore_training: RestoreTraining = late("explorer.formats.checkpoint:restore")

@@ -161,8 +161,7 @@ class NetBuilder:
         for index, operator in enumerate(self._program.topological_order):
             if follow is not None:
                 follow(Progress("building", operator.name, index, count))
-            location = operator.code or SourceLocation(operator.file or self._where, operator.line, operator.text)
-            with recording_at(self.scope(operator), location):
+            with recording_at(self.scope(operator), self.location(operator)):
                 try:
                     results = self._results(operator, build.values, ask)
                 except ExplorerError as error:
@@ -190,6 +189,10 @@ class NetBuilder:
             enclosing = box
         assert enclosing is not None
         return enclosing
+
+    def location(self, operator: OperatorDefinition) -> SourceLocation:
+        """Return the position of an operator in the exported program, or in the file."""
+        return operator.code or SourceLocation(operator.file or self._where, operator.line, operator.text)
 
     def _box_text(self, operator: OperatorDefinition) -> str:
         """Return the label of an operator's box: its type, and the versions of rewritten blobs it reads and writes."""
@@ -287,7 +290,7 @@ class NetBuilder:
             self._inner[key] = NetBuilder(definition, self.table, NetWeights(definition))
         return self._inner[key]
 
-    def _all_weights(self, operator: OperatorDefinition) -> Iterator[Expr]:
+    def all_weights(self, operator: OperatorDefinition) -> Iterator[Expr]:
         """Yield the weights of an operator and of its inner graphs."""
         remaining = [(self, operator)]
         while remaining:
@@ -312,7 +315,7 @@ class NetBuilder:
         known = tuple(type_ for type_ in declared if type_ is not None)
         values = leaves([build.values[blob] for blob in operator.inputs])
         operands = tuple([value for value in values if isinstance(value, Expr)])
-        weights = tuple(self._all_weights(operator))
+        weights = tuple(self.all_weights(operator))
         # If a type is not declared, the outputs become a single untyped value.
         results = known if len(known) == len(declared) else ()
         # The reason is part of the operation's identity, so operators with different reasons are never merged.

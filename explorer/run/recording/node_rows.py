@@ -30,6 +30,7 @@ from explorer.core.types.custom_dtypes import dtype_name
 from explorer.core.types.tensor_type import AnyType, TupleType
 from explorer.ops.creation.constants import Full
 from explorer.plan.graph.cost_model import flops_of, result_bytes
+from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.planner import Plan
 from explorer.record import (
     Kind,
@@ -218,13 +219,18 @@ _BYTES = 8
 
 def fingerprint(planned: Plan) -> str:
     """Return a digest of the planned structure: operations, attributes, edges, types and kernels."""
+    schedule = planned.schedule
+    pairs = zip(schedule.kernels, schedule.placements, strict=True)
+    return graph_fingerprint(planned.graph, [(kernel.nodes, placement.buffer) for kernel, placement in pairs])
+
+
+def graph_fingerprint(graph: PlanGraph, kernels: Sequence[tuple[Sequence[Expr], int]] = ()) -> str:
+    """Return a digest of a graph's operations, attributes, edges and types, and of kernels with their buffers."""
     digest = hashlib.blake2b(digest_size=_BYTES)
     index_of: dict[int, int] = {}
-    inputs = planned.graph.inputs
-    _hash_nodes(digest, index_of, [(node, inputs[node.uid]) for node in planned.graph.live])
-    schedule = planned.schedule
-    for kernel, placement in zip(schedule.kernels, schedule.placements, strict=True):
-        digest.update((",".join([str(index_of[node.uid]) for node in kernel.nodes]) + f"@{placement.buffer}|").encode())
+    _hash_nodes(digest, index_of, [(node, graph.inputs[node.uid]) for node in graph.live])
+    for nodes, buffer in kernels:
+        digest.update((",".join([str(index_of[node.uid]) for node in nodes]) + f"@{buffer}|").encode())
     return digest.hexdigest()
 
 

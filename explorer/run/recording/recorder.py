@@ -92,9 +92,14 @@ def build(
 
 def build_recorded(graph: PlanGraph) -> Recording:
     """Return the recording of a graph before any pass, with only its nodes and first stage, for a quick drawing."""
+    return recorded_only(graph).recording
+
+
+def recorded_only(graph: PlanGraph) -> NodeRows:
+    """Return the rows of a graph before any pass, and the ids of its nodes."""
     tables = NodeRows()
     _enter_graph(tables, graph)
-    return tables.recording
+    return tables
 
 
 def _enter_graph(tables: NodeRows, graph: PlanGraph) -> list[Expr]:

@@ -54,7 +54,7 @@ def test_a_net_without_inputs_runs_without_arrays(capsys: pytest.CaptureFixture[
         (["--input", "two.npz", "-o", "."], "fix: -o out.npz"),
         (["--input", "two.npz", "-o", "away/out.npz"], "mkdir -p away"),
         (["--input", "two.npz", "-o", "folder.npz"], "folder.npz: this is a folder"),
-        (["--input", "two.npz", "--compare", "onnxruntime"], "fix: pip install onnxruntime"),
+        (["--input", "two.npz", "--compare", "onnxruntime"], "fix: pip install 'explorer-graphs[onnxruntime]'"),
         (["--input", "two.npz", "--top", "1", "--labels", "empty.txt"], "0 labels for the 2 classes"),
     ],
 )
@@ -62,7 +62,7 @@ def test_errors_are_printed_before_the_run(
     arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The exit status is 2, there is one message and no output, because the net did not run."""
-    monkeypatch.setattr("explorer.formats.onnx.reference_values.find_spec", lambda name: None)  # as without packages
+    monkeypatch.setattr("explorer.runtimes.registry.find_spec", lambda name: None)  # as without packages
     Path("folder.npz").mkdir()
     Path("empty.txt").touch()
     assert main(["run", "two.onnx", *arguments]) == 2

@@ -1,0 +1,329 @@
+"""Runs of a net with another runtime, such as onnxruntime, on the operators of the net's file.
+
+A runtime runs the net's own file, or an ONNX file written from the net in a temporary folder. Its values and times
+belong to nodes of that file, which are mapped to the net's operators by the names of operands.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from explorer.core.errors import OperandError
+from explorer.core.ir.expr import Expr, Operation
+from explorer.core.ir.function import Item
+from explorer.core.ir.hooks import hooks
+from explorer.core.ir.recording_context import operator_of, recording_at
+from explorer.core.ir.tensor import Tensor
+from explorer.core.ir.traversal import reachable
+from explorer.core.memory_budget import claim_memory
+from explorer.core.types.device import cpu
+from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, TupleType
+from explorer.net.building.builder import Build, declare
+from explorer.net.building.containers import leaves
+from explorer.net.building.diagnostics import ends
+from explorer.net.definition.declared_types import Lengths
+from explorer.plan.graph.cost_model import flops_of
+from explorer.plan.graph.decisions import PlanStage
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.record import Kernel, Recording, Run, Schedule, Stage, Step
+from explorer.record.gc_pause import gc_paused
+from explorer.run.execution.value_capture import summarize
+from explorer.run.recording.interface_table import interface_rows
+from explorer.run.recording.node_rows import graph_fingerprint
+from explorer.run.recording.recorder import recorded_only
+from explorer.runtimes import Measurement, RuntimeModel, answered, installed
+
+if TYPE_CHECKING:
+    from explorer.net.net import Net
+
+
+class RuntimeOperator(Operation):
+    """Operator of a file that a runtime computes, with the types of its results."""
+
+    kind: str
+    """operator type in the file"""
+    results: tuple[TensorType, ...]
+    """one per output; empty if they are unknown"""
+    operator: str
+    """name in the file"""
+    work: int
+    """flops, by Explorer's estimate"""
+    takes_tuples = True
+    nondifferentiable = "a runtime computes no gradients"
+    refuses_gradient = True
+    unbatchable = "a runtime computes each operator as in its file"
+    pure: ClassVar[bool] = False
+
+    def infer(self, *types: AnyType) -> AnyType:
+        """Return the types of the runtime's results."""
+        return self.results[0] if len(self.results) == 1 else TupleType(self.results)
+
+    def kernel(self, out: Any, *operands: Any) -> Any:
+        """Raise OperandError, since only the runtime computes the operator."""
+        raise OperandError(
+            f"operator {self.operator!r} ({self.kind}) of a recorded run",
+            rule="an operator of a recorded run must not be evaluated",
+            fix="net.run(x, executor=…)",
+        )
+
+    def flops(self, result: AnyType, *types: AnyType) -> int:
+        """Return Explorer's estimate."""
+        return self.work
+
+    @property
+    def label(self) -> str:
+        """The operator type."""
+        return self.kind
+
+
+class RuntimeRun:
+    """A net's file opened by a runtime; ``model`` has the answers of the runtime, by names in its file."""
+
+    def __init__(self, net: Net, name: str) -> None:
+        self.net, self.runtime = net, installed(name)
+        self.definition = net.definition
+        self.model: RuntimeModel = answered(self.runtime, lambda: self.runtime.open(self._path()))
+
+    @property
+    def title(self) -> str:
+        """Name and version of the runtime, and its providers: ``onnxruntime 1.32.0, CPUExecutionProvider``."""
+        model = self.model
+        return f"{self.runtime.name} {model.version}" + f", {model.placement}" * bool(model.placement)
+
+    def _path(self) -> str:
+        """Return the path of the net's own file, or of a file written from the net."""
+        source, extension = self.definition.source, self.runtime.extension
+        if source.endswith(extension) and not self.net.is_changed:
+            return source
+        if extension != ".onnx":
+            raise OperandError(
+                f"net {self.net.name!r} of {source or 'no file'}",
+                rule=f"a net that runs with {self.runtime.name} must have been opened from an {extension} file, "
+                "without edits",
+                fix='net.run(x, executor="onnxruntime")',
+            )
+        folder = tempfile.mkdtemp(prefix="explorer-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        path = str(Path(folder) / "net.onnx")
+        hooks.save(self.net, path)
+        return path
+
+    def outputs(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the net as usual; return its outputs by name."""
+        results = self.definition.results
+        values = answered(self.runtime, lambda: self.model.outputs(self._inputs(arrays)))
+        names = [self.definition.blob(blob).blob for blob in results.values()]
+        missing = [name for name in names if name not in values and name not in arrays]
+        if missing:
+            raise OperandError(
+                f"{self.runtime.name} returned no {missing[0]!r}",
+                rule="a runtime must return all outputs of the net",
+                fix="cut the net before this output: net.cut(outputs=[…])",
+            )
+        return {own: values.get(name, arrays.get(name)) for own, name in zip(results, names, strict=True)}
+
+    def values(self, arrays: Mapping[str, Any], names: Collection[str] | None = None) -> dict[str, Any]:
+        """Return the values of operands by name, including results that are absent or sequences."""
+        wanted = [blob for blob in self.definition.blobs if names is None or blob in names]
+        return dict(answered(self.runtime, lambda: self.model.values(self._inputs(arrays), wanted)))
+
+    def measure(self, arrays: Mapping[str, Any]) -> Measurement | None:
+        """Return the times and memory of a warm run."""
+        return answered(self.runtime, lambda: self.model.measure(self._inputs(arrays)))
+
+    def _inputs(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in arrays.items()}
+
+    # -- recording ---------------------------------------------------------------------------------------------------
+
+    def record(self, arrays: Mapping[str, Any]) -> Recording:
+        """Run the net, and return a recording of its operators with the runtime's values, times and memory."""
+        session = self.net.session
+        with gc_paused():
+            inputs = session.inputs_for(arrays, cpu)
+            estimated = session.recorded(dict(inputs), opaque=True)
+            size = sum([node.type.nbytes for node in reachable(ends(estimated)) if node.operands])
+            claim_memory(f"the values of all operands of net {self.net.name!r}", size)
+        values = self.values(arrays)
+        measurement = self.measure(arrays)
+        with gc_paused():
+            return self._recording(inputs, estimated, {**arrays, **values}, measurement)
+
+    def _recording(
+        self, inputs: Mapping[str, Any], estimated: Build, values: Mapping[str, Any], measurement: Measurement | None
+    ) -> Recording:
+        build = self._operators(inputs, estimated, values)
+        graph = PlanGraph(ends(build))
+        purpose = "The operators of the file. Flops and bytes written are Explorer's estimates."
+        graph.stages.append(PlanStage("recorded", "record", purpose, 0, 0, tuple(graph.live), {}, 0.0))
+        rows = recorded_only(graph)
+        recording, ids = rows.recording, rows.ids
+        recording.title, recording.fingerprint = self.net.name, graph_fingerprint(graph)
+        recording.options = {"executor": self.runtime.name, "version": self.model.version}
+        recording.interface = interface_rows(build.interface, ids)
+        computed = {
+            name: ids[value.uid] for name, value in build.values.items() if isinstance(value, Expr) and value.uid in ids
+        }
+        for name, problem in estimated.problems.items():
+            for blob in self.definition.operator(name).outputs:
+                if blob in computed:
+                    recording.nodes.attributes.setdefault(computed[blob], {})["explorer"] = (
+                        f"cannot run: {problem.given}"
+                    )
+        for attributes in recording.nodes.attributes.values():
+            for hidden in ("kind", "results", "operator", "work"):
+                attributes.pop(hidden, None)
+        summaries = {
+            computed[name]: summarize(np.asarray(value))
+            for name, value in values.items()
+            if name in computed and hasattr(value, "dtype")
+        }
+        for node in reachable(ends(build)):
+            if isinstance(node, Tensor) and node.uid in ids:
+                summaries[ids[node.uid]] = summarize(np.asarray(node.array))
+        steps: tuple[Step, ...] = ()
+        kernels: tuple[Kernel, ...] = ()
+        counts: dict[str, int] = {}
+        purpose = f"The operators of the file, computed by {self.title}, which measures no times."
+        if measurement is not None:
+            kernels, steps, counts = self._schedule(recording, ids, build, measurement)
+            purpose = f"The operators of the file, measured by {self.title}. {measurement.method}".rstrip()
+        peak = (measurement.peak if measurement is not None else None) or 0
+        recording.schedule = Schedule(kernels, (), peak, peak)
+        micros = measurement.micros if measurement is not None else 0.0
+        recording.run = Run(self.runtime.name, steps, micros, dict(sorted(summaries.items())), warm=True)
+        end = recording.end
+        recording.stages.append(Stage("run", "run", end, end, {"steps": len(steps), **counts}, purpose, micros))
+        return recording
+
+    def _operators(self, inputs: Mapping[str, Any], estimated: Build, values: Mapping[str, Any]) -> Build:
+        """Return one expression for each operator, inside its box, with the types of the runtime's values."""
+        definition, builder = self.definition, self.net.session.builder
+        flops: dict[str, int] = {}
+        for node in reachable(ends(estimated)):
+            operator = operator_of(node.scope)
+            if operator is not None and node.operands:
+                flops[operator.name] = flops.get(operator.name, 0) + flops_of(node, node.operands)
+        build = Build(definition, dict(inputs), dict(inputs))
+        for operator in definition.ssa.topological_order:
+            types = [self._type(name, values, estimated) for name in operator.outputs]
+            known = tuple([type_ for type_ in types if type_ is not None])
+            results = known if len(known) == len(types) else ()
+            operands = [
+                value
+                for value in leaves([build.values.get(name) for name in operator.inputs])
+                if isinstance(value, Expr)
+            ]
+            with recording_at(builder.scope(operator), builder.location(operator)):
+                weights = builder.all_weights(operator)
+                work = flops.get(operator.name, 0)
+                node = RuntimeOperator(operator.type, results, operator.name, work)(*operands, *weights)
+                if not types:
+                    build.silent.append(node)
+                single = len(types) == 1 or not results
+                outs = [node] * len(types) if single else [Item(index)(node) for index in range(len(types))]
+            build.values.update(zip(operator.outputs, outs, strict=True))
+        shapes: dict[str, Shape] = {name: node.shape for name, node in inputs.items() if isinstance(node, Expr)}
+        declare(definition, build.values, Lengths.of(definition, shapes))
+        return build
+
+    def _type(self, name: str, values: Mapping[str, Any], estimated: Build) -> TensorType | None:
+        """Return the type of an operand: of the runtime's value, or by Explorer's rules."""
+        value = values.get(name)
+        if hasattr(value, "dtype"):
+            array: Array = np.asarray(value)
+            return TensorType(array.shape, array.dtype)
+        node = estimated.values.get(name)
+        return node.type if isinstance(node, Expr) and isinstance(node.type, TensorType) else None
+
+    def _owners(self) -> dict[int, str]:
+        """Return node of the file → operator of the net; a written file may have several nodes for an operator.
+
+        A node whose results have no names in the net belongs to the operator that reads them.
+        """
+        blobs = self.definition.ssa.blobs
+        nodes = self.model.nodes
+        owners: dict[int, str] = {}
+        reader: dict[str, str] = {}
+        for index in range(len(nodes) - 1, -1, -1):
+            node = nodes[index]
+            own = next((blobs[name].producer for name in node.outputs if name in blobs and blobs[name].producer), None)
+            owner = own or next((reader[name] for name in node.outputs if name in reader), None)
+            if owner is not None:
+                owners[index] = owner
+                for name in node.inputs:
+                    if name not in blobs:
+                        reader.setdefault(name, owner)
+        return owners
+
+    def _schedule(
+        self, recording: Recording, ids: Mapping[int, int], build: Build, measurement: Measurement
+    ) -> tuple[tuple[Kernel, ...], tuple[Step, ...], dict[str, int]]:
+        """Return the kernels and steps of a measurement, and counts; a node belongs to the first kernel of its
+        operator."""
+        owners = self._owners()
+        node_of: dict[str, int] = {}
+        for operator in self.definition.ssa.topological_order:
+            value = next(
+                (build.values[name] for name in operator.outputs if isinstance(build.values.get(name), Expr)), None
+            )
+            if isinstance(value, Expr):
+                maker = value.operands[0] if isinstance(value.operation, Item) else value
+                if maker.uid in ids:
+                    node_of[operator.name] = ids[maker.uid]
+        nodes = recording.nodes
+        kernels: list[Kernel] = []
+        steps: list[Step] = []
+        kernel_of: dict[int, int] = {}
+        left: list[tuple[str, float]] = [*measurement.unplaced]
+        inexact = conversions = 0
+        for measured in measurement.kernels:
+            operators = dict.fromkeys([owners[index] for index in measured.nodes if index in owners])
+            members = [node_of[name] for name in operators if name in node_of]
+            new = tuple([node for node in members if node not in kernel_of])
+            inexact += not measured.is_exact
+            conversions += measured.conversions
+            if not members:
+                left.append((measured.name, measured.micros))
+                continue
+            live = measured.live or 0
+            if not new:
+                # several kernels of one operator
+                at = kernel_of[members[-1]]
+                steps.append(Step(at, measured.start, measured.micros, live))
+                continue
+            kernel_of.update(dict.fromkeys(new, len(kernels)))
+            for node in new:
+                known = nodes.attributes.setdefault(node, {})
+                known["computed by"] = f"{self.runtime.name} {self.model.version}"
+                if measured.placement:
+                    known["provider"] = measured.placement
+                known["kernel"] = measured.name
+            steps.append(Step(len(kernels), measured.start, measured.micros, live))
+            flops = sum([nodes.flops[node] for node in new])
+            kernels.append(
+                Kernel(new, 1, 1, flops, nodes.bytes[new[-1]], 0, 0.0, -1, False, (), 1, "own_order", live=live)
+            )
+        counts = {"kernels": len(kernels)}
+        folded = {owners[index] for index in measurement.folded if index in owners}
+        folded -= {name for name, node in node_of.items() if node in kernel_of}
+        for name in folded:
+            if name in node_of:
+                nodes.attributes.setdefault(node_of[name], {})["computed by"] = f"{self.runtime.name}, before the run"
+        if folded:
+            counts["computed_before_the_run"] = len(folded)
+        if inexact:
+            counts["partly_matched"] = inexact
+        if conversions:
+            counts["conversions"] = conversions
+        if left:
+            counts["unmatched"] = len(left)
+            counts["unmatched_us"] = round(sum([micros for _, micros in left]))
+        return tuple(kernels), tuple(sorted(steps, key=lambda step: step.start)), counts

@@ -1,0 +1,109 @@
+"""LiteRT (TensorFlow Lite's interpreter), whose Python interface reports the values of tensors, but no operator times.
+
+Values are computed without delegates, which would keep the values inside a partition of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from importlib.metadata import version
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+from explorer.runtimes.contract import FileNode, Measurement
+
+_RUNS = 5
+
+
+def open_file(path: str) -> _Model:
+    """Open a TensorFlow Lite file."""
+    return _Model(path)
+
+
+class _Model:
+    version, placement = version("ai-edge-litert"), "CPU"
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        plain = Interpreter(
+            path,
+            experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+            experimental_preserve_all_tensors=True,
+        )
+        self._plain: Any = plain
+        self._inputs = [each["index"] for each in plain.get_input_details()]
+        self._outputs = [each["index"] for each in plain.get_output_details()]
+        self._names = _tensor_names(plain, [*self._inputs, *self._outputs])
+        operators: Any = plain._get_ops_details()  # the only list of operators
+        self.nodes = [
+            FileNode(
+                each["op_name"],
+                tuple([self._names.get(index, "") for index in each["inputs"]]),
+                tuple([self._names.get(index, "") for index in each["outputs"]]),
+            )
+            for each in operators
+        ]
+
+    def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the outputs by name."""
+        self._run(self._usual, inputs)
+        return {self._names[index]: self._usual.get_tensor(index) for index in self._outputs}
+
+    def values(self, inputs: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+        """Return the values of operands by name, computed without delegates."""
+        self._run(self._plain, inputs)
+        computed = {name for node in self.nodes for name in node.outputs}
+        found = [(index, name) for index, name in self._names.items() if name in names and name in computed]
+        return {name: np.array(self._plain.get_tensor(index)) for index, name in found}
+
+    def measure(self, inputs: Mapping[str, Any]) -> Measurement:
+        """Measure whole runs with LiteRT's usual delegates."""
+        times = []
+        for _ in range(1 + _RUNS):
+            began = perf_counter()
+            self._run(self._usual, inputs)
+            times.append(perf_counter() - began)
+        method = "Its Python interface reports only the time of the whole run, and no times of operators."
+        return Measurement((), min(times[1:]) * 1e6, method)
+
+    @cached_property
+    def _usual(self) -> Any:
+        return Interpreter(self._path)
+
+    def _run(self, interpreter: Any, inputs: Mapping[str, Any]) -> None:
+        for index in self._inputs:
+            interpreter.resize_tensor_input(index, np.shape(inputs[self._names[index]]))
+        interpreter.allocate_tensors()
+        for index in self._inputs:
+            interpreter.set_tensor(index, inputs[self._names[index]])
+        interpreter.invoke()
+
+
+def _tensor_names(interpreter: Any, ends: list[int]) -> dict[int, str]:
+    """Return tensor index → unique name, by the same rule as the reader of the files (formats/tflite/reader.py)."""
+    details = sorted(interpreter.get_tensor_details(), key=lambda each: each["index"])
+    file_names = {each["name"] for each in details}
+    own = {each["index"]: each["name"] for each in details}
+    signatures = list(interpreter._get_full_signature_list().values())
+    named: dict[int, str] = {}
+    for signature in signatures if len(signatures) == 1 else ():
+        named.update({int(index): name for side in ("outputs", "inputs") for name, index in signature[side].items()})
+    names: dict[int, str] = {}
+    taken: set[str] = set()
+    for index in sorted({*ends}):
+        name = named.get(index, "")
+        if name and name not in taken and name not in file_names - {own[index]}:
+            names[index] = name
+            taken.add(name)
+    for index, given in own.items():
+        if index not in names:
+            name = given if given and given not in taken else f"{given or 'tensor'}:{index}"
+            while name in taken:
+                name += "'"
+            names[index] = name
+            taken.add(name)
+    return names

@@ -1,0 +1,199 @@
+"""onnxruntime: values from a session without graph optimizations, times from a session with its default ones.
+
+A fused operator could hide the operator whose value differs, so values are computed node by node. Times are those of a
+usual session. Its graph differs from the file's, and `optimized_graph` maps its kernels back to the file's nodes.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import onnx
+import onnxruntime
+
+from explorer.runtimes import onnx_file
+from explorer.runtimes.contract import MeasuredKernel, Measurement
+from explorer.runtimes.optimized_graph import OptimizedNode, computed_nodes
+
+_RUNS, _MAX_TOTAL = 20, 1.0
+"""maximum number of measured runs, and maximum total seconds of all of them except the last"""
+_PROVIDERS = ("CPUExecutionProvider",)
+_FATAL = 4
+"""level at which onnxruntime prints messages; errors are raised anyway"""
+
+
+def open_file(path: str) -> _Model:
+    """Open an ONNX file."""
+    return _Model(path)
+
+
+class _Model:
+    version = str(onnxruntime.__version__)
+    placement = ", ".join(_PROVIDERS)
+
+    def __init__(self, path: str) -> None:
+        self._folder = onnx_file.external_folder(path)
+        self._model = onnx_file.loaded(path)
+        self.nodes = onnx_file.nodes_of(self._model)
+        self._outputs = [value.name for value in self._model.graph.output]
+
+    def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the outputs by name."""
+        return _results(self._session, self._outputs, inputs)
+
+    def values(self, inputs: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+        """Return the values of operands by name, from a session without graph optimizations."""
+        known = {name for node in self.nodes for name in node.outputs if name}
+        wanted = [name for name in dict.fromkeys(names) if name in known]
+        if not wanted:  # for an empty list of names, `run` would return the outputs
+            return {}
+        options = self._options()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        session = self._new_session(onnx_file.with_outputs(self._model, wanted), options)
+        return _results(session, wanted, inputs)
+
+    def measure(self, inputs: Mapping[str, Any]) -> Measurement:
+        """Measure the fastest of several warm runs with onnxruntime's profiler and default graph optimizations."""
+        with tempfile.TemporaryDirectory() as folder:
+            options = self._options()
+            options.enable_profiling = True
+            options.profile_file_prefix = f"{folder}/profile"
+            # With a memory pattern, all intermediate results are one allocation, and live bytes are not reported.
+            options.enable_mem_pattern = False
+            options.optimized_model_filepath = f"{folder}/optimized.onnx"
+            options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "weights")
+            options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "1024")
+            session = self._new_session(self._model, options)
+            first = _timed_run(session, inputs)
+            runs = [_timed_run(session, inputs)] if first < _MAX_TOTAL else []
+            while runs and len(runs) < _RUNS and sum(runs) < _MAX_TOTAL:
+                runs.append(_timed_run(session, inputs))
+            events = json.loads(Path(session.end_profiling()).read_text())
+            optimized = onnx.load(f"{folder}/optimized.onnx", load_external_data=False)
+        plain = min([_timed_run(self._session, inputs) for _ in range(1 + len(runs))])
+        return self._measurement(events, optimized, plain * 1e6)
+
+    def _measurement(self, events: list[dict[str, Any]], optimized: onnx.ModelProto, plain: float) -> Measurement:
+        """Return the measurement of the fastest run in a profile; a run without the profiler took ``plain`` µs."""
+        steps, whole = _fastest(events)
+        given = self._model
+        constants = onnx_file.weights_of(given) | onnx_file.weights_of(optimized)
+        rows = [
+            OptimizedNode(
+                node.op_type,
+                tuple(onnx_file.read_names(node)),
+                tuple(node.output),
+                node.name,
+                next((str(each.s, "utf-8", "replace") for each in node.attribute if each.name == "activation"), ""),
+            )
+            for node in optimized.graph.node
+        ]
+        sources = [value.name for value in given.graph.input]
+        computed = computed_nodes(self.nodes, rows, sources, constants, onnx_file.equal_weights(given))
+        numbers: dict[str, list[int]] = {}
+        for index, row in enumerate(rows):
+            numbers.setdefault(row.name or row.type, []).append(index)
+        begin = steps[0]["ts"] if steps else 0
+        floor = _before(steps[0]) if steps else 0
+        parts: dict[int, list[tuple[int, dict[str, Any]]]] = {}
+        unplaced: list[tuple[str, float]] = []
+        for step in steps:
+            op_name = str(step["args"].get("op_name", ""))
+            found = numbers.get(step["name"].removesuffix("_kernel_time")) or numbers.get(op_name, [])
+            # if names are not unique, nodes run in the order of the graph
+            index = found.pop(0) if len(found) > 1 else found[0] if found else -1
+            group = computed.groups.get(index, -1)
+            if computed.nodes.get(group):
+                parts.setdefault(group, []).append((index, step))
+            else:
+                unplaced.append((op_name, float(step["dur"])))
+        kernels = []
+        for group, members in parts.items():
+            work = [index for index, _ in members if index not in computed.conversions]
+            types = [rows[index].type for index in work or [members[0][0]]]
+            kernels.append(
+                MeasuredKernel(
+                    computed.nodes[group],
+                    " + ".join(dict.fromkeys(types)),
+                    float(members[0][1]["ts"] - begin),
+                    float(sum([step["dur"] for _, step in members])),
+                    max([_live(step, floor) for _, step in members]),
+                    str(members[0][1]["args"].get("provider", "")),
+                    len(members) - len(work),
+                    computed.exact[group],
+                )
+            )
+        return Measurement(
+            tuple(kernels),
+            float(whole),
+            "Times are from a session with onnxruntime's default graph optimizations, values from a session without. "
+            f"Without the profiler, which adds to each time, a run took {round(plain):,} µs.",
+            max([_live(step, floor) for step in steps], default=0),
+            computed.folded,
+            tuple(unplaced),
+        )
+
+    @cached_property
+    def _session(self) -> Any:
+        return self._new_session(self._model, self._options())
+
+    def _options(self) -> Any:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = _FATAL
+        # the message is passed as bytes, without its path
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", self._folder)
+        return options
+
+    def _new_session(self, model: onnx.ModelProto, options: Any) -> Any:
+        return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=[*_PROVIDERS])
+
+
+def _results(session: Any, names: list[str], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    results = session.run(names, dict(inputs))
+    return {name: onnx_file.as_result(value) for name, value in zip(names, results, strict=True)}
+
+
+def _timed_run(session: Any, inputs: Mapping[str, Any]) -> float:
+    """Run a session; return the seconds that it took."""
+    began = perf_counter()
+    session.run(None, dict(inputs))
+    return perf_counter() - began
+
+
+def _fastest(events: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], float]:
+    """Return the kernels of the fastest run in a profile, in order, and its time in µs; the first run warms up."""
+    kernels = [event for event in events if event["cat"] == "Node" and event["name"].endswith("_kernel_time")]
+    runs = [event for event in events if event["name"] == "SequentialExecutor::Execute"]
+    outermost = [run for run in runs if not any(_contains(other, run) for other in runs if other is not run)]
+    best = min(outermost[1:] or outermost, key=lambda run: run["dur"])
+    inside = [event for event in kernels if _contains(best, event)]
+    # kernels of inner graphs run inside a kernel of the outermost graph, whose time includes them
+    top: list[dict[str, Any]] = []
+    for event in sorted(inside, key=lambda event: (event["ts"], -event["dur"])):
+        if not top or event["ts"] >= top[-1]["ts"] + top[-1]["dur"]:
+            top.append(event)
+    return top, best["dur"]
+
+
+def _contains(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> bool:
+    return bool(outer["ts"] <= inner["ts"]) and inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"]
+
+
+def _bytes(event: Mapping[str, Any], name: str) -> int:
+    return int(event["args"].get(name, 0))
+
+
+def _before(event: Mapping[str, Any]) -> int:
+    """Return the bytes in use before a kernel; before the first one, these are weights."""
+    return _bytes(event, "mem_bytes_requested_in_use") - _bytes(event, "mem_requested_in_use_delta")
+
+
+def _live(event: Mapping[str, Any], floor: int) -> int:
+    """Return the bytes that intermediate results use at the end of a kernel."""
+    return max(0, _bytes(event, "mem_bytes_requested_in_use") - floor)

@@ -1,0 +1,139 @@
+"""Runs of a net with another runtime: values, times, memory and placement on the operators of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.cli import main
+from explorer.runtimes import RUNTIMES, FileNode, MeasuredKernel, Measurement, Runtime
+from explorer.runtimes.onnx_file import loaded, nodes_of
+
+ASSETS = Path(__file__).parents[2] / "assets"
+images = np.load(ASSETS / "digits.npz")["images"][:1]
+
+
+class FakeModel:
+    """Runtime that computes with the onnx package's evaluator, and measures 10 µs for each of its kernels."""
+
+    version, placement = "1.0", "FakeProvider"
+
+    def __init__(self, path: str) -> None:
+        self.reference: Any = RUNTIMES["onnx.reference"].open(path)
+        self.nodes: list[FileNode] = nodes_of(loaded(path))
+
+    def outputs(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        outputs: Mapping[str, Any] = self.reference.outputs(inputs)
+        return outputs
+
+    def values(self, inputs: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
+        values: Mapping[str, Any] = self.reference.values(inputs, names)
+        return values
+
+    def measure(self, inputs: Mapping[str, Any]) -> Measurement:
+        """The first two nodes are one kernel."""
+        count = len(self.nodes)
+        groups = [(0, 1), *[(index,) for index in range(2, count)]]
+        kernels = [
+            MeasuredKernel(nodes, "FusedConv" if len(nodes) > 1 else self.nodes[nodes[0]].type, 10.0 * at, 10.0,
+                           100 + at, "FakeProvider")
+            for at, nodes in enumerate(groups)
+        ]  # fmt: skip
+        return Measurement(
+            tuple(kernels), 10.0 * len(kernels) + 5, "Times are invented.", 512, unplaced=(("Reorder", 3.0),)
+        )
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setitem(RUNTIMES, "fake", Runtime("fake", "numpy", "pip install numpy", ".onnx", FakeModel))
+    yield "fake"
+    del RUNTIMES["fake"]
+
+
+@pytest.mark.spec("X-3", headline=True)
+def test_a_runtime_runs_the_operators_of_a_file(fake: str) -> None:
+    """Run a net with another runtime, and record its values, times, memory and placement on the file's operators."""
+    net = ex.open(ASSETS / "digits.onnx")
+    np.testing.assert_allclose(net.run(images, executor=fake), net.run(images), atol=1e-6)
+    recording = net.explore(images, executor=fake).recording
+    run, schedule, nodes = recording.run, recording.schedule, recording.nodes
+    assert run is not None
+    assert schedule is not None
+    operations = [node for node in range(len(nodes)) if nodes.operands[node]]
+    assert [recording.label(node) for node in operations] == [operator.type for operator in net.operators.values()]
+    assert [len(kernel.nodes) for kernel in schedule.kernels] == [2] + [1] * (len(operations) - 2)
+    assert {node for kernel in schedule.kernels for node in kernel.nodes} == {*operations}
+    assert [step.micros for step in run.steps] == [10.0] * len(schedule.kernels)
+    assert schedule.peak == 512
+    assert [step.live for step in run.steps[:2]] == [100, 101]
+    assert {*operations} <= {*run.values}
+    attributes = nodes.attributes[schedule.kernels[0].nodes[0]]
+    assert attributes == {"computed by": "fake 1.0", "provider": "FakeProvider", "kernel": "FusedConv"}
+    stage = recording.stages[-1]
+    assert stage.purpose == "The operators of the file, measured by fake 1.0, FakeProvider. Times are invented."
+    assert (stage.counts["unmatched"], stage.counts["unmatched_us"]) == (1, 3)
+    assert recording.decisions == []
+
+
+def test_times_of_a_runtime_colour_the_graph(fake: str, tmp_path: Path) -> None:
+    """The heat map, a page and the recording as JSON work as for a run of Explorer."""
+    view = ex.open(ASSETS / "digits.onnx").explore(images, executor=fake)
+    view.heat = "time"
+    view.save(tmp_path / "view.html")
+    view.save(tmp_path / "view.json")
+    assert "fake 1.0" in (tmp_path / "view.html").read_text()
+    again = ex.explore(tmp_path / "view.json").recording
+    assert again.run is not None
+    assert len(again.run.steps) == 14
+
+
+def test_a_net_of_another_format_runs_through_an_onnx_file(fake: str) -> None:
+    """Values and times have the names of the net's own operators."""
+    net = ex.open(ASSETS / "digits.pnnx.param")
+    recording = net.recorded_by(fake, images)
+    assert recording.run is not None
+    assert recording.schedule is not None
+    timed = {recording.label(node) for kernel in recording.schedule.kernels for node in kernel.nodes}
+    assert {"nn.Conv2d", "nn.Linear", "nn.MaxPool2d"} <= timed
+    assert net.compare(fake, images).equal
+
+
+def test_an_edited_net_runs_as_edited(fake: str) -> None:
+    net = ex.open(ASSETS / "digits.onnx")
+    net.run(images, executor=fake)
+    net.replace("/relu1/Relu", "Sigmoid")
+    np.testing.assert_allclose(net.run(images, executor=fake), net.run(images), atol=1e-6)
+
+
+def test_a_runtime_that_is_not_installed_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("explorer.runtimes.registry.find_spec", lambda name: None)
+    with pytest.raises(ex.StateError, match="onnxruntime is not installed") as caught:
+        ex.open(ASSETS / "digits.onnx").run(images, executor="onnxruntime")
+    assert caught.value.fix == "pip install 'explorer-graphs[onnxruntime]'"
+
+
+def test_a_runtime_for_another_format_raises_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("explorer.runtimes.registry.find_spec", lambda name: True)
+    with pytest.raises(ex.OperandError, match=r"(?s)must have been opened from an \.tflite file"):
+        ex.open(ASSETS / "digits.onnx").run(images, executor="litert")
+
+
+def test_the_command_line_runs_and_shows_with_a_runtime(
+    fake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`explorer run --with` prints the runtime's outputs, and `explorer show --with` writes its times."""
+    monkeypatch.chdir(tmp_path)
+    np.savez("x.npz", image=images)
+    file = str(ASSETS / "digits.onnx")
+    assert main(["run", file, "--input", "x.npz", "--with", fake]) == 0
+    assert "probability: float32 (1, 10)" in capsys.readouterr().out
+    assert main(["show", file, "--input", "x.npz", "--with", fake, "-o", "x.html"]) == 0
+    assert "fake 1.0" in Path("x.html").read_text()
+    assert main(["show", file, "--with", fake]) == 2
+    assert "a model must have inputs to be run" in capsys.readouterr().err
