@@ -358,12 +358,12 @@ class Net:
         with self._lock:
             session = self.session
             if name not in session.runtime_runs:
-                session.runtime_runs[name] = RuntimeRun(self, name)
+                session.runtime_runs[name] = RuntimeRun(session, name, self._is_changed, self.save)
             run: RuntimeRun = session.runtime_runs[name]
             return run
 
     @property
-    def is_changed(self) -> bool:
+    def _is_changed(self) -> bool:
         """Whether operators or weights differ from the file's."""
         return self._editor.is_edited or bool(self.weights.version)
 

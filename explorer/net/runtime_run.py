@@ -9,16 +9,15 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.function import Item
-from explorer.core.ir.hooks import hooks
 from explorer.core.ir.recording_context import operator_of, recording_at
 from explorer.core.ir.tensor import Tensor
 from explorer.core.ir.traversal import reachable
@@ -29,6 +28,7 @@ from explorer.net.building.builder import Build, declare
 from explorer.net.building.containers import leaves
 from explorer.net.building.diagnostics import ends
 from explorer.net.definition.declared_types import Lengths
+from explorer.net.session import NetSession
 from explorer.plan.graph.cost_model import flops_of
 from explorer.plan.graph.decisions import PlanStage
 from explorer.plan.graph.plan_graph import PlanGraph
@@ -39,9 +39,6 @@ from explorer.run.recording.interface_table import interface_rows
 from explorer.run.recording.node_rows import graph_fingerprint
 from explorer.run.recording.recorder import recorded_only
 from explorer.runtimes import Measurement, RuntimeModel, answered, installed
-
-if TYPE_CHECKING:
-    from explorer.net.net import Net
 
 
 class RuntimeOperator(Operation):
@@ -86,9 +83,11 @@ class RuntimeOperator(Operation):
 class RuntimeRun:
     """A net's file opened by a runtime; ``model`` has the answers of the runtime, by names in its file."""
 
-    def __init__(self, net: Net, name: str) -> None:
-        self.net, self.runtime = net, installed(name)
-        self.definition = net.definition
+    def __init__(self, session: NetSession, name: str, is_changed: bool, save: Callable[[str], None]) -> None:
+        self.session, self.runtime = session, installed(name)
+        self.definition = session.definition
+        self.is_changed, self._save = is_changed, save
+        """whether the net differs from its file, and the function that writes it to a file"""
         self.model: RuntimeModel = answered(self.runtime, lambda: self.runtime.open(self._path()))
 
     @property
@@ -100,11 +99,11 @@ class RuntimeRun:
     def _path(self) -> str:
         """Return the path of the net's own file, or of a file written from the net."""
         source, extension = self.definition.source, self.runtime.extension
-        if source.endswith(extension) and not self.net.is_changed:
+        if source.endswith(extension) and not self.is_changed:
             return source
         if extension != ".onnx":
             raise OperandError(
-                f"net {self.net.name!r} of {source or 'no file'}",
+                f"net {self.definition.name!r} of {source or 'no file'}",
                 rule=f"a net that runs with {self.runtime.name} must have been opened from an {extension} file, "
                 "without edits",
                 fix='net.run(x, executor="onnxruntime")',
@@ -112,7 +111,7 @@ class RuntimeRun:
         folder = tempfile.mkdtemp(prefix="explorer-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         path = str(Path(folder) / "net.onnx")
-        hooks.save(self.net, path)
+        self._save(path)
         return path
 
     def outputs(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,12 +144,12 @@ class RuntimeRun:
 
     def record(self, arrays: Mapping[str, Any]) -> Recording:
         """Run the net, and return a recording of its operators with the runtime's values, times and memory."""
-        session = self.net.session
+        session = self.session
         with gc_paused():
             inputs = session.inputs_for(arrays, cpu)
             estimated = session.recorded(dict(inputs), opaque=True)
             size = sum([node.type.nbytes for node in reachable(ends(estimated)) if node.operands])
-            claim_memory(f"the values of all operands of net {self.net.name!r}", size)
+            claim_memory(f"the values of all operands of net {self.definition.name!r}", size)
         values = self.values(arrays)
         measurement = self.measure(arrays)
         with gc_paused():
@@ -165,7 +164,7 @@ class RuntimeRun:
         graph.stages.append(PlanStage("recorded", "record", purpose, 0, 0, tuple(graph.live), {}, 0.0))
         rows = recorded_only(graph)
         recording, ids = rows.recording, rows.ids
-        recording.title, recording.fingerprint = self.net.name, graph_fingerprint(graph)
+        recording.title, recording.fingerprint = self.definition.name, graph_fingerprint(graph)
         recording.options = {"executor": self.runtime.name, "version": self.model.version}
         recording.interface = interface_rows(build.interface, ids)
         computed = {
@@ -205,7 +204,7 @@ class RuntimeRun:
 
     def _operators(self, inputs: Mapping[str, Any], estimated: Build, values: Mapping[str, Any]) -> Build:
         """Return one expression for each operator, inside its box, with the types of the runtime's values."""
-        definition, builder = self.definition, self.net.session.builder
+        definition, builder = self.definition, self.session.builder
         flops: dict[str, int] = {}
         for node in reachable(ends(estimated)):
             operator = operator_of(node.scope)

@@ -12,7 +12,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
 from explorer.runtimes.contract import FileNode, Measurement
 
@@ -25,10 +24,13 @@ def open_file(path: str) -> _Model:
 
 
 class _Model:
-    version, placement = version("ai-edge-litert"), "CPU"
+    placement = "CPU"
 
     def __init__(self, path: str) -> None:
-        self._path = path
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType  # an optional package
+
+        self.version = version("ai-edge-litert")
+        self._path, self._library = path, Interpreter
         plain = Interpreter(
             path,
             experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
@@ -72,7 +74,7 @@ class _Model:
 
     @cached_property
     def _usual(self) -> Any:
-        return Interpreter(self._path)
+        return self._library(self._path)
 
     def _run(self, interpreter: Any, inputs: Mapping[str, Any]) -> None:
         for index in self._inputs:

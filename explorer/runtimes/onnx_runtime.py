@@ -15,7 +15,6 @@ from time import perf_counter
 from typing import Any
 
 import onnx
-import onnxruntime
 
 from explorer.runtimes import onnx_file
 from explorer.runtimes.contract import MeasuredKernel, Measurement
@@ -34,10 +33,13 @@ def open_file(path: str) -> _Model:
 
 
 class _Model:
-    version = str(onnxruntime.__version__)
     placement = ", ".join(_PROVIDERS)
 
     def __init__(self, path: str) -> None:
+        import onnxruntime  # an optional package
+
+        self._library: Any = onnxruntime
+        self.version = str(onnxruntime.__version__)
         self._folder = onnx_file.external_folder(path)
         self._model = onnx_file.loaded(path)
         self.nodes = onnx_file.nodes_of(self._model)
@@ -54,7 +56,7 @@ class _Model:
         if not wanted:  # for an empty list of names, `run` would return the outputs
             return {}
         options = self._options()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.graph_optimization_level = self._library.GraphOptimizationLevel.ORT_DISABLE_ALL
         session = self._new_session(onnx_file.with_outputs(self._model, wanted), options)
         return _results(session, wanted, inputs)
 
@@ -144,14 +146,14 @@ class _Model:
         return self._new_session(self._model, self._options())
 
     def _options(self) -> Any:
-        options = onnxruntime.SessionOptions()
+        options = self._library.SessionOptions()
         options.log_severity_level = _FATAL
         # the message is passed as bytes, without its path
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", self._folder)
         return options
 
     def _new_session(self, model: onnx.ModelProto, options: Any) -> Any:
-        return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=[*_PROVIDERS])
+        return self._library.InferenceSession(model.SerializeToString(), options, providers=[*_PROVIDERS])
 
 
 def _results(session: Any, names: list[str], inputs: Mapping[str, Any]) -> dict[str, Any]:
