@@ -204,8 +204,9 @@ def register_format(
     ``write(definition, path)`` writes a definition with its weights. ``operators`` names the format whose operator
     types the files use ("pnnx", "onnx", "explorer", …). If it is None, the format has its own types, which
     ``@ex.file_operator(type, format=name)`` defines. ``weights_extension`` is the extension of a separate file of
-    weights. If it is given, ``open`` calls ``read(path, weights)`` with its own argument ``weights``, or None. Raise
-    DeclarationError if the name or an extension is already registered and ``replace`` is False.
+    weights. If it is given, ``ex.open`` calls ``read(path, weights)``, where ``weights`` is the argument that the user
+    gave to ``ex.open``, or None. Raise DeclarationError if the name or an extension is already registered and
+    ``replace`` is False.
 
     >>> from explorer.net import NetDefinition, OperatorDefinition
     >>> def read(path):

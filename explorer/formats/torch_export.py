@@ -1,8 +1,8 @@
 """Reader of torch modules and exported programs (``.pt2``), which torch's exporter converts to ONNX operators.
 
-The exporter records each node's submodule and line of ``forward``, from which the ONNX reader makes boxes and source
-lines, also in ONNX files that the exporter wrote. Constants are folded, but operators are not fused, because fusion is
-a visible decision of the plan. torch and onnxscript are imported only when a torch model is opened.
+The exporter records each node's submodule and line of ``forward``. The ONNX reader makes boxes and source lines from
+these records, as for any ONNX file that the exporter wrote. Constants are folded, but operators are not fused, because
+fusion is a visible decision of the plan. torch and onnxscript are imported only when a torch model is opened.
 """
 
 from __future__ import annotations
@@ -256,7 +256,8 @@ def _exported(
         with quiet():
             exported = torch.onnx.export(
                 model,
-                # torch treats a final dict as keywords; without this one, that could be a dict argument of forward
+                # torch treats a final dict as keywords, so one is always appended, in case forward's last argument is a
+                # dict
                 (*arguments, keywords),
                 None,
                 dynamo=True,

@@ -13,7 +13,7 @@ from explorer.ops.manipulation.gather import take
 
 
 def merge_indices(indices: Sequence[Expr], sizes: Sequence[int]) -> Expr:
-    """Return indices along axes of lengths ``sizes`` as row-major indices into the merged axes, int64.
+    """Convert indices along axes of lengths ``sizes`` to int64 row-major indices into the merged axes.
 
     ``indices`` has one expression for each axis, and the expressions are broadcast together. Each index is looked up in
     a table for its axis, so an index out of range raises an error at run time, and negative indices count from the end.

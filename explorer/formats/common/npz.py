@@ -1,8 +1,8 @@
 """Safe reader and writer of ``.npz`` files, zips with one NumPy array for each key.
 
 Explorer's own format stores weights in such files, and commands read inputs from them. ``numpy.load`` allocates
-whatever size a header states, so each size is first compared with its entry, and the total with the memory budget.
-Pickles are rejected, and checksums are verified.
+whatever size a header states, so each stated size is first compared with the size of its entry, and their total with
+the memory budget. Pickles are rejected, and checksums are verified.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def read_database(path: Path) -> dict[str, NDArray[Any]]:
             f"it contains no arrays: {error}",
             path=str(path),
             rule="a database of this type must be a .npz file",
-            fix="write it by net.Save(…, db=path), or np.savez(path, …)",
+            fix="write it with net.Save(…, db=path) or np.savez(path, …)",
         ) from None
 
 
@@ -199,7 +199,7 @@ def _read_entry(archive: Archive, info: zipfile.ZipInfo, key: str) -> NDArray[An
 def write_weights(
     file: IO[bytes], weights: Weights, declared: Iterable[WeightReference], path: str, comment: bytes = b""
 ) -> None:
-    """Write every declared weight once; raise FileError if a weight has no value, or another shape or dtype."""
+    """Write every declared weight once; raise FileError if a weight is missing or does not match its declaration."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.comment = comment
         for key, reference in {reference.key: reference for reference in declared}.items():

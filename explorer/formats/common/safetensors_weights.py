@@ -121,7 +121,7 @@ class SafetensorsFile:
         """Return a tensor as a read-only array; raise FileError if the file has changed since it was opened."""
         assert entry.stored is not None, f"{entry.dtype} is not supported"
         raw = self.kept.part(self._start + entry.data_offsets[0], entry.size)
-        # if elements are narrower than a byte, the last byte may contain unused ones
+        # if elements are narrower than a byte, the last byte may contain unused elements
         array = decode_elements(raw, entry.stored)[: math.prod(entry.shape)].reshape(entry.shape)
         array.setflags(write=False)
         return array

@@ -72,7 +72,7 @@ def encode(array: NDArray[Any], dtype: str, name: str) -> NDArray[Any]:
 
 
 def _packed(elements: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """Pack elements of ``bits`` bits into bytes; the first element of a byte has the lowest bits."""
+    """Pack elements of ``bits`` bits into bytes; the first element of a byte is stored in its lowest bits."""
     per_byte = 8 // bits
     padded = np.zeros(-(-elements.size // per_byte) * per_byte, np.uint8)
     padded[: elements.size] = elements & ((1 << bits) - 1)

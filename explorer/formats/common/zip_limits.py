@@ -1,4 +1,4 @@
-"""Checks of zips of weights: stated sizes are validated before memory is allocated.
+"""Checks for zip files of weights: stated sizes are validated before memory is allocated.
 
 PNNX's ``.bin`` files and NumPy's ``.npz`` files are zips. Python's ``zipfile`` trusts a zip's directory, in which an
 entry of a few bytes may claim to unpack to terabytes. Stated sizes are therefore compared with the file size, deflate's
@@ -43,13 +43,13 @@ UNREADABLE = (
 
 
 class Archive(zipfile.ZipFile):
-    """A zip and its regular file, which are closed together. ``size`` is the file size in bytes."""
+    """An open zip, whose file is closed with it. ``size`` is the file size in bytes."""
 
     def __init__(self, path: str | os.PathLike[str], fix: str) -> None:
         """Open a zip; raise FileError if the file is missing, or an error of ``UNREADABLE`` if it is not a zip."""
         self._opened = opened(path, fix)
-        # The garbage collector finalizes objects in a cycle in any order; this finalizer closes the file before all of
-        # them.
+        # The garbage collector finalizes the objects of a cycle in any order. This finalizer runs first, and closes the
+        # file.
         weakref.finalize(self, self._opened.close)
         self.size = os.fstat(self._opened.fileno()).st_size
         try:

@@ -52,7 +52,7 @@ def save_net(net: Net, path: Path) -> None:
 
 
 def save_expressions(name: str, what: Any, inputs: Mapping[str, Any] | None, path: Path) -> None:
-    """Write expressions, a layer or function recorded for ``inputs``; raise OperandError if ONNX lacks an operation."""
+    """Write expressions, or record and write a layer or function; raise OperandError if ONNX lacks an operation."""
     from explorer.formats.onnx.writing import function_writer, model_file
 
     model_file.write_model(*function_writer.model_of(name, what, inputs), path)

@@ -206,7 +206,7 @@ def _body(function: FunctionProto, call: NodeProto, prefix: str) -> list[NodePro
 
 
 def _bound_attributes(node: NodeProto, call_attributes: Mapping[str, AttributeProto]) -> Iterator[AttributeProto]:
-    """Yield a node's attributes; references to attributes of the call are replaced by their values, or omitted."""
+    """Yield a node's attributes; a reference to a call's attribute is replaced by its value, or omitted without one."""
     for attribute in node.attribute:
         if not attribute.ref_attr_name:
             yield attribute
@@ -230,7 +230,7 @@ def _count_names(nodes: Iterable[NodeProto]) -> int:
 
 
 def _rename(graph: GraphProto, names: Mapping[str, str], prefix: str) -> None:
-    """Rename the outer values that an inner graph reads according to ``names``, and prefix its own values.
+    """Use ``names`` to rename the outer values in an inner graph, and add the prefix to its own values.
 
     A function has its own scope, so its inner graphs may use names that the caller also uses.
     """

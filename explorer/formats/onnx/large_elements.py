@@ -151,7 +151,7 @@ class MessageWithoutElements:
         at, window = self._window_index(offset), self._window
         tag, after = _read_varint(window, at)
         wire_type = tag & 7
-        if not tag >> 3:  # field number 0 is invalid; it is read from zeros, such as the holes of a sparse file
+        if not tag >> 3:  # invalid field number 0, as read from zero bytes
             return None
         if wire_type == _BYTES and after:
             length, first = _read_varint(window, after)

@@ -33,7 +33,7 @@ class Upgrade(NamedTuple):
 
 
 def upgraded_model(model: ModelProto) -> Upgrade:
-    """Return a model of an older opset upgraded to opset 13 if it needs an upgrade that the converter supports."""
+    """Upgrade a model to opset 13 if its opset is older and an operator needs it; else return it unchanged."""
     opsets = {domain_of(entry.domain): entry.version for entry in model.opset_import}
     own = opsets.get("", OLDEST)
     if not 0 < own < OLDEST or all(
@@ -68,7 +68,7 @@ def _without_elements(model: ModelProto) -> tuple[ModelProto, dict[str, TensorPr
     weights = {
         tensor.name: tensor
         for tensor in model.graph.initializer
-        # elements left in the file are placeholders in the message
+        # the message contains only placeholders for elements that were left in the file
         if tensor.ByteSize() > _SMALL or math.prod(tensor.dims) > _SMALL
     }
     small_tensors = [tensor for tensor in model.graph.initializer if tensor.name not in weights]
@@ -110,7 +110,7 @@ def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
 
 
 def preserve_old_meanings(graph: GraphProto, opset: int) -> None:
-    """Add attributes to nodes of opsets below 11 whose meaning the converter would change."""
+    """Mark, with attributes, the nodes of opsets below 11 whose meaning the converter would change."""
     for each in graphs_of(graph):
         for node in each.node:
             preserve = _PRESERVE.get(node.op_type)
@@ -119,7 +119,7 @@ def preserve_old_meanings(graph: GraphProto, opset: int) -> None:
 
 
 def mark_upsampled(graph: GraphProto, opset: int) -> None:
-    """Give the Resize nodes that replaced Upsample the attributes of its coordinate rule.
+    """Add the attributes of Upsample's coordinate rule to the Resize nodes that replaced it.
 
     Upsample divides the position of a new element by the scale. Resize replaced Upsample in opset 10, so in older
     models every Resize is a former Upsample.
@@ -131,7 +131,7 @@ def mark_upsampled(graph: GraphProto, opset: int) -> None:
 
 
 def _prelu(node: NodeProto, graph: GraphProto, opset: int) -> None:
-    """Mark that the slopes of a PRelu node belong to the channels."""
+    """Mark that a PRelu node applies its slopes to channels."""
     if opset < _SLOPES_BROADCAST:
         node.attribute.append(helper.make_attribute(SLOPES_OF_CHANNELS, 1))
 

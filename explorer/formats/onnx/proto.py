@@ -1,7 +1,7 @@
 """Parsing of ONNX messages.
 
-``onnx.checker`` is not used, because it rejects a whole model for a single invalid operator, and the reader can show
-the others. The reader checks everything that it relies on.
+``onnx.checker`` is not used, because it rejects a whole model for a single invalid operator, although the reader can
+show all others. The reader checks everything that it relies on.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _check_strings(model: ModelProto, path: str) -> None:
     """type of each field, cached because reading a descriptor is slower than reading the value"""
     while pending:
         message = pending.pop()
-        if isinstance(message, TensorProto):  # its other fields may be large
+        if isinstance(message, TensorProto):  # other fields are skipped, since they may be large
             fields = [(TensorProto.DESCRIPTOR.fields_by_name["name"], message.name)]
             pending.extend(message.external_data)
         else:

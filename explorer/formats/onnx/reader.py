@@ -196,7 +196,7 @@ class _Reader:
         del outline.graph.initializer[:]
         for tensor in self.graph.initializer:
             if math.prod(tensor.dims) <= _SHAPE_ELEMENTS and tensor.data_location != TensorProto.EXTERNAL:
-                outline.graph.initializer.append(tensor)  # it may be a shape
+                outline.graph.initializer.append(tensor)  # inference may need its value, such as a shape
             else:
                 type_ = helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
                 outline.graph.value_info.append(ValueInfoProto(name=tensor.name, type=type_))

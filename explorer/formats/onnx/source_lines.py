@@ -1,8 +1,8 @@
 """Source lines of the exported program, which torch's exporter records in each node.
 
 The record is a traceback, innermost line last. The line shown is the innermost line outside torch: the user's ``x =
-self.conv(x)``, not the line in ``nn.Conv2d``. For a file from elsewhere, only the recorded code is shown; no source
-file is opened because a model names it.
+self.conv(x)``, not the line in ``nn.Conv2d``. For a file from elsewhere, only the recorded code is shown; source files
+that a model names are never opened.
 """
 
 from __future__ import annotations

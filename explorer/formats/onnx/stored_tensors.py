@@ -90,8 +90,8 @@ class StoredTensor:
         elif isinstance(self.data, SparseElements):
             array = self.data.dense()
         elif isinstance(self.data, tuple):
-            # Every element takes as much memory as the longest string, so build the array only after the caller has
-            # claimed it.
+            # Every element takes as much memory as the longest string, so the array is built only after the caller has
+            # claimed this memory.
             array = np.array(self.data, memory_dtype(self.dtype))
         else:
             raw = self.data if isinstance(self.data, bytes) else self.data.read()

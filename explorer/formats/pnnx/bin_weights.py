@@ -1,9 +1,9 @@
 """Reader of ``.bin`` files: a zip, usually uncompressed, of raw row-major arrays named ``operator.attribute``.
 
-When a file is opened, its directory is compared with the declarations of the ``.param`` file. Arrays are read and their
-checksums verified on demand, so a graph can be viewed without reading its weights. ``zipfile`` verifies a checksum only
-at the end of an entry, so entries are always read to the end. NumPy lacks bfloat16, so bfloat16 is widened exactly to
-float32.
+When a file is opened, the zip's directory is compared with the declarations in the ``.param`` file. Arrays are read and
+their checksums verified on demand, so a graph can be viewed without reading its weights. ``zipfile`` verifies a
+checksum only at the end of an entry, so entries are always read to the end. NumPy lacks bfloat16, so bfloat16 is
+widened exactly to float32.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class Sparsity:
         index_arrays: list[Numbers] = []
         """coordinates of all elements found so far, one array for each level"""
         positions = np.zeros(1, np.int64)
-        # upper bound on the number of positions, which belong to elements, or to parents in a sparse level
+        # A valid level has at most this many positions: one per stored element, or one per parent in a sparse level.
         limit = max([values.size, *[level.starts.size for level in self.levels if level.starts is not None]])
         for level in self.levels:
             parents, coordinates, positions = self._children(level, positions, shape, limit)

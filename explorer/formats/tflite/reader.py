@@ -359,7 +359,7 @@ def stored(tensor: FileTensor, name: str, file: KeptFile) -> StoredTensor:
 
 
 def tensor_names(graph: FileGraph, signature: Signature | None) -> dict[int, str]:
-    """Return tensor index → unique name; inputs and outputs have the names in the signature."""
+    """Return unique names by tensor index; inputs and outputs have the names in the signature."""
     names: dict[int, str] = {}
     taken: set[str] = set()
     sides = () if signature is None else (signature.outputs, signature.inputs)

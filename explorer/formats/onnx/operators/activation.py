@@ -75,7 +75,7 @@ def leaky_relu_(X: Expr, *, alpha: float = 0.01) -> Expr:
 def parametric_relu(X: Expr, slope: Expr, *, slopes_of_channels: bool | int = False) -> Expr:
     """Return X, or slope · X where X < 0.
 
-    Slopes broadcast to the last axes, or before opset 7 to the channels.
+    Slopes broadcast to the last axes or, before opset 7, to the channels.
     """
     if slopes_of_channels and slope.ndim == 1 and slope.size > 1:
         slope = reshape(slope, (slope.size, *[1] * (X.ndim - 2)))
@@ -115,7 +115,7 @@ def gelu_(X: Expr, *, approximate: Literal["none", "tanh"] = "none") -> Expr:
 @operator("HardSigmoid")
 def hard_sigmoid(X: Expr, *, alpha: float = 0.2, beta: float = 0.5) -> Expr:
     """Return alpha · X + beta limited to [0, 1]."""
-    # torch's exported hard sigmoid, whose 1/6 is stored in single precision
+    # torch exports its hard sigmoid with 1/6 in single precision
     if abs(alpha - 1 / 6) < 1e-7 and beta == 0.5:
         return hardsigmoid(X)
     return clip(alpha * X + beta, 0, 1)

@@ -182,7 +182,7 @@ def _loop_results(loop: _Loop) -> list[Any]:
 
 
 def _probe(body: BuildBody, state: list[Any]) -> list[Any] | None:
-    """Return the values that one iteration records; None if a shape or sequence index depends on its number."""
+    """Return the values that one iteration records; None if a shape or sequence index depends on the iteration."""
     try:
         return body([Parameter(tensor(np.array(0)).type, "number")(), tensor(np.array(True)), *state])
     except ExplorerError as error:
@@ -223,8 +223,8 @@ def _one_by_one(loop: _Loop) -> list[Any]:
 def _unrolled(loop: _Loop, iterations: int | None, goes_on: Callable[[Expr], bool] | None = None) -> list[Any]:
     """Return the results of a loop, recorded iteration by iteration because a value changes shape.
 
-    ``goes_on`` returns whether a condition requests another iteration; it alone ends the loop if ``iterations`` is
-    None. If no iteration runs, the probe determines the types of the stacks.
+    ``goes_on`` returns whether a condition requests another iteration. If ``iterations`` is None, the loop ends only
+    when ``goes_on`` returns False. If no iteration runs, the probe determines the types of the stacks.
     """
     body, state, stacked, probe = loop.body, loop.state, loop.stacked, loop.probe
     outputs: list[list[Expr]] = [[] for _ in range(stacked)]

@@ -1,8 +1,9 @@
 """DynamicQuantizeLSTM: a long short-term memory with quantised weights and dynamically quantised operands.
 
-The input is quantised once for all steps, and the state before each step. The scale covers the elements of the whole
-batch, as in single-threaded ONNX Runtime; with several threads, ONNX Runtime may quantise slices of a batch separately.
-In the reverse direction, each sequence starts at its own end, so that all sequences of a batch start at the same step.
+The input is quantised once for all steps; the state is quantised again before each step. The scale covers the elements
+of the whole batch, as in single-threaded ONNX Runtime; with several threads, ONNX Runtime may quantise slices of a
+batch separately. In the reverse direction, each sequence starts at its own end, so that all sequences of a batch start
+at the same step.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reductions over axes.
 
 ``axes`` is an attribute before opset 18 (13 for ReduceSum), and an input since then. If it is omitted or empty, all
-axes are reduced, or with ``noop_with_empty_axes`` none; squares and absolute values are still computed.
+axes are reduced. With ``noop_with_empty_axes``, none are reduced, but squares and absolute values are still computed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _log_sum(x: Expr, axes: tuple[int, ...] | None, keep: bool) -> Expr:
 
 
 def _extreme(reduce: Callable[..., Expr], sign: int) -> Callable[..., Expr]:
-    """Return a maximum or minimum that returns the dtype's smallest or largest number for empty operands."""
+    """Return a maximum or minimum function; for empty operands, it returns the dtype's smallest or largest number."""
 
     def extreme(x: Expr, axes: tuple[int, ...] | None, keep: bool) -> Expr:
         if x.size or axes == ():

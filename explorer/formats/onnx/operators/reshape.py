@@ -100,7 +100,7 @@ def squeeze(data: Expr, axes: Known[Ints] | None = None) -> Expr:
 
 @operator("Unsqueeze")
 def unsqueeze(data: Expr, axes: Known[Ints]) -> Expr:
-    """Insert axes of length 1 at the result's indices ``axes``."""
+    """Insert axes of length 1; ``axes`` are their indices in the result."""
     rank = data.ndim + len(axes)
     new = {normalize_axis(axis, rank, "Unsqueeze") for axis in axes}
     if len(new) < len(axes):

@@ -23,7 +23,7 @@ from explorer.record.reasons import counted_text
 def resize_(
     op: OperatorContext,
     X: Expr,
-    roi: Unused = None,  # only used by forms that the onnx package computes
+    roi: Unused = None,  # only used by modes that are delegated
     scales: Known[Array] | None = None,
     sizes: Known[Ints] | None = None,
     *,
@@ -47,7 +47,7 @@ def resize_(
 ) -> Any:
     """Resample axes to ``sizes`` or by ``scales``, with nearest, linear or cubic interpolation."""
     if antialias or exclude_outside or coordinate_transformation_mode not in COORDINATES:
-        return delegated(op)  # forms that explorer does not implement
+        return delegated(op)  # modes that explorer does not implement
     chosen = [normalize_axis(axis, X.ndim, "Resize") for axis in (range(X.ndim) if axes is None else axes)]
     old = [X.shape[axis] for axis in chosen]
     if scales is not None and scales.size:

@@ -274,7 +274,7 @@ def lengths_of(lengths: Expr | None, x: Expr) -> Expr | None:
 
 
 def _zeros_for_empty_sequences(x: Expr, lengths: Expr | None, state: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """Replace the last state of a sequence without steps with zeros, as ONNX Runtime does."""
+    """Set the last states of sequences without steps to 0, as ONNX Runtime does."""
     if not x.shape[0]:
         return tuple([zeros(each.shape, each.dtype) for each in state])
     if lengths is None or (is_known(lengths) and (value_of(lengths) > 0).all()):
@@ -425,7 +425,7 @@ def cells_of(
 
 
 def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
-    """Return the activation ``name``, with its next parameters from the lists in the file."""
+    """Return the activation ``name``, whose parameters are the next ones in the file's lists."""
     formula = _FORMULAS[name]
     defaults = _PARAMETERS.get(name)
     if defaults is None:

@@ -1,4 +1,4 @@
-"""Sequences and optionals, represented by tuples of expressions and None while a net is built.
+"""Sequences and optionals. While a net is built, a sequence is a tuple of expressions, and an empty optional is None.
 
 They are not nodes and need no memory, because a program reads their elements directly. The length of an input is the
 length of the list that the caller passes. A length that depends on values is computed first.

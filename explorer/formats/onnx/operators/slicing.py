@@ -183,6 +183,6 @@ def one_hot(indices: Expr, depth: Known[int], values: Expr, *, axis: int = -1) -
     claim_constant("OneHot", depth)
     steps = np.arange(depth, dtype=np.int64).reshape(depth, *[1] * (indices.ndim - axis))
     column = expand_dims(indices, axis)
-    # an index −k counts from the end, so it equals step − depth
+    # a negative index counts from the end
     chosen = (column == steps) | (column == steps - depth)
     return where(chosen, values[1], values[0])

@@ -247,7 +247,7 @@ def _reduced(graph: GraphWriter, node: Any, x: str) -> Any:
 
 @writes("all", "any")
 def all_or_any(graph: GraphWriter, node: Any, x: str) -> Any:
-    """Write whether all or any of the elements over axes are true."""
+    """Write whether all elements, or any elements, along the axes are true."""
     number = graph.cast(graph.cast(x, node.operands[0].dtype, np.bool_), np.bool_, np.int32)
     if node.operation.axes:
         type, axes = ("ReduceProd", "ReduceSum")[node.operation.name == "any"], list(node.operation.axes)

@@ -1,7 +1,7 @@
 """Writers of control flow (choices, loops, scans) with inner graphs, and of delegated operators.
 
-Inner graphs read outer values by name, so captured operands are not inputs. They must compute their outputs, so an
-operator copies values that are only passed through.
+Inner graphs read outer values by name, so captured operands are not inputs. An inner graph must compute all of its
+outputs, so an Identity node copies each value that is only passed through.
 """
 
 from __future__ import annotations

@@ -124,11 +124,11 @@ class _Graph:
         for name, body in operator.bodies.items():
             attributes.append(helper.make_attribute(name, self._body(operator, name, body)))
         if type == "Split" and len(inputs) < 2 and "num_outputs" not in operator.arguments:
-            # required since opset 18
+            # since opset 18, Split requires sizes or this attribute
             attributes.append(helper.make_attribute("num_outputs", len(operator.outputs)))
         if operator.arguments.get(SLOPES_OF_CHANNELS):
             raise _refusal(
-                operator, "its slopes belong to channels, as before opset 7", "slopes must broadcast to the input"
+                operator, "its slopes apply to channels, as before opset 7", "slopes must broadcast to the input"
             )
         if operator.arguments.get(NEAREST_BY_SCALE):
             raise _refusal(

@@ -59,7 +59,7 @@ def model_of(
 
 
 def _output_names(outputs: Mapping[str, Expr], inputs: Mapping[str, Expr]) -> dict[int, str]:
-    """Return uid → output name; a value with several names gets the first one, and inputs keep theirs."""
+    """Return output names by uid; a value with several names gets the first one, and inputs keep their names."""
     input_uids = {node.uid for node in inputs.values()}
     return {
         node.uid: each for each, node in reversed([*outputs.items()]) if node.uid not in input_uids and node.operands

@@ -43,7 +43,7 @@ def model_of(net: Net) -> tuple[Model, ModelProto]:
 
 
 def _unknown_lengths(net: Net) -> dict[tuple[str, int], str]:
-    """Return (input, axis) → name of the unknown length; unnamed lengths get unique names."""
+    """Return the names of unknown lengths by (input, axis); unnamed lengths get unique names."""
     return {
         (name, axis): size if isinstance(size, str) else f"{UNNAMED_PREFIX}{name} {axis}"
         for name in net.definition.inputs
@@ -55,7 +55,7 @@ def _unknown_lengths(net: Net) -> dict[tuple[str, int], str]:
 def _two_builds(
     net: Net, shapes: dict[str, Shape], unknown: dict[tuple[str, int], str]
 ) -> tuple[Build, Build, dict[tuple[int, int], str]]:
-    """Return two builds with different lengths, and (value, value) of each length → its name."""
+    """Return two builds with different lengths, and a dict from each length's two values to its name."""
     names = list(dict.fromkeys(unknown.values()))
     last_error: ExplorerError | None = None
     for own, other in _candidates(net, shapes, unknown, names):
@@ -94,7 +94,7 @@ def _candidates(
 
 
 def _value_names(build: Build) -> dict[int, str]:
-    """Return uid → value name; a value with several names gets the first one."""
+    """Return value names by uid; a value with several names gets the first one."""
     return {
         value.uid: name
         for name, value in reversed([*build.values.items()])

@@ -1,6 +1,6 @@
 """The model being written: nodes, stored tensors, names, and the required opset.
 
-Stored tensors belong to the outermost graph; inner graphs read them by name.
+The outermost graph contains all stored tensors; inner graphs read them by name.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def _heads(x: Expr, heads: int) -> Expr:
 
 
 def _mask(attn_mask: Expr | None, key_padding_mask: Expr | None, heads: int, query: Expr, key: Expr) -> Expr | None:
-    """Combine both masks into a boolean mask (True for visible keys) or an additive mask, or None without masks."""
+    """Combine both masks to a boolean mask (True for visible keys) or an additive mask; None if both are None."""
     pairs, count = (query.shape[2], key.shape[2]), query.shape[0]
     masks = []
     for name, mask, shapes in (

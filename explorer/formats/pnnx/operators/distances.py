@@ -25,7 +25,7 @@ def cosine_similarity(x1: Expr, x2: Expr, dim: int = 1, eps: float = 1e-8) -> Ex
     if shape is None or first.dtype.kind != "f" or second.dtype.kind != "f":
         raise OperandError(
             f"vectors {first.type} and {second.type}",
-            rule="the vectors must be floating, and must broadcast together",
+            rule="the vectors must be floating-point and have shapes that broadcast",
         )
     return _cosines(first, second, shape, normalize_axis(dim, len(shape), "cosine_similarity"), eps)
 

@@ -198,7 +198,7 @@ def _is_mask(index: Expr, x: Expr) -> bool:
 
 
 def _part(op: OperatorContext, x: Expr, expression: Any) -> Expr:
-    """Return the part of x that ``expression`` selects: for each axis None (the whole axis), integers or a mask."""
+    """Return the part of x that ``expression`` selects by None (the whole axis), integers or a mask for each axis."""
     items = expression if isinstance(expression, tuple) else (expression,)
     if items and all(type(item) is int for item in items):
         items = (items,)

@@ -1,8 +1,8 @@
 """Image resizing by interpolation, and rearrangement of channels into pixels.
 
-Frameworks map result coordinates to image coordinates in different ways. torch's mapping is passed to ``resize`` as its
-method, coordinates and steps. Steps are in single precision as in torch, since the last digit of a step may decide
-which pixel is nearest.
+Frameworks map result coordinates to image coordinates in different ways. The arguments ``method``, ``coordinates`` and
+``steps`` of ``resize`` select torch's mapping. Steps are in single precision as in torch, since the last digit of a
+step may decide which pixel is nearest.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def _register_extreme(name: str, records: str) -> None:
         indices = np.arange(math.prod(shape)).reshape(shape)
 
         def combine(a: _Parts, b: _Parts) -> _Parts:
-            # the last of equal elements, and NaN before all numbers
+            # of equal elements, the last one is selected; NaN takes precedence over numbers
             is_later = function("logical_or")(b[0] != b[0], function(records)(b[0], a[0]) & (a[0] == a[0]))
             return where(is_later, b[0], a[0]), where(is_later, b[1], a[1])
 

@@ -11,7 +11,7 @@ from explorer.net.operators.signature import Ints
 from explorer.ops.nn.sampling import affine_grid as affine
 from explorer.ops.nn.sampling import grid_sample as sample
 
-# mode and padding numbers, as written at level 0 → names in explorer's operations
+# explorer's names of torch's modes and paddings, which pnnx writes as numbers at level 0
 _METHODS = {"bilinear": "linear", 0: "linear", "nearest": "nearest", 1: "nearest", "bicubic": "cubic", 2: "cubic"}
 _PADDINGS = {0: "zeros", 1: "border", 2: "reflection"}
 

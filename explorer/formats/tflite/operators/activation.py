@@ -1,8 +1,8 @@
 """Activation operators, and activations that the converter has fused into the preceding operator.
 
 A fused activation is recorded as a separate operation, so that it is visible. Plans fuse it again if that is faster.
-Quantised rectifiers multiply and round like quantised products. Smooth functions of quantised operands are look-up
-tables.
+Quantised rectifiers multiply and round like quantised products. Smooth functions of quantised operands are computed
+with look-up tables.
 """
 
 from __future__ import annotations

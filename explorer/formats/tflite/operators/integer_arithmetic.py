@@ -2,7 +2,7 @@
 
 A sum of products is an integer whose scale is the product of the operands' scales. To convert the sum to the result's
 scale, it is multiplied by a 31-bit multiplier and shifted. After a convolution, both steps round, with halves away from
-zero (gemmlowp). After a matrix product, only the combined step rounds, with halves upwards. All operations are
+zero (gemmlowp). After a matrix product, both steps together round once, with halves upwards. All operations are
 recorded, so the rounding is visible. LiteRT's faster kernels round differently: about one element in a thousand differs
 by one step.
 """
@@ -204,7 +204,7 @@ def rounded_once(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np
 
 def rounded_wide(total: Expr, multipliers: NDArray[np.int64], shifts: NDArray[np.int64]) -> Expr:
     """Round like ``rounded_once``, but with the multipliers rounded to 15 bits, as for 16-bit operands."""
-    # If a factor is larger, all nonzero numbers exceed 16 bits.
+    # Shifts are limited, because beyond the limit all nonzero numbers exceed 16 bits anyway.
     down = 15 - np.minimum(shifts, _MAX_SHIFT)
     short, more = np.minimum((multipliers + (1 << 15)) >> 16, 0x7FFF), np.maximum(1 - down, 0)
     down = down + more
@@ -280,9 +280,10 @@ def quantized_product(
 ) -> Expr:
     """Return the product of ``x`` and ``weights``, plus ``bias``, as quantised integers of the result.
 
-    ``name`` is the weights' name. Their first axis contains the filters, or the elements of the result, and has the
-    index ``axis`` in the file. ``product(x, weights)`` is called with both operands converted exactly to float64. Its
-    result has the filters or elements as the last axis. The default of ``rounding`` is the rounding of convolutions.
+    ``name`` is the name of the weights. They have one slice along their first axis for each channel of the result; in
+    the file, this is the axis ``axis``. ``product(x, weights)`` is called with both operands converted exactly to
+    float64, and returns an array whose last axis contains the channels. The default of ``rounding`` is the rounding of
+    convolutions.
     """
     factors, zero = _factors(op, x, name, weights, axis)
     total = product(without_zero_point(x, scale_and_zero_point(op, "input")[1]), without_zero_point(weights, zero))
@@ -295,8 +296,8 @@ def quantized_product(
 def _factors(op: OperatorContext, x: Expr, name: str, weights: Expr, axis: int) -> tuple[NDArray[np.float64], int]:
     """Return the factors that convert integer sums to the result's scale, and the zero point of the weights.
 
-    The weights must have a single scale, or one scale per filter or result along ``axis``. Raise OperandError if
-    they have other scales, or zero points that interpreters do not support. An int16 input requires int8 weights.
+    The weights must have a single scale, or one scale for each index of the axis ``axis``. Raise OperandError if they
+    have other scales, or zero points that interpreters do not support. An int16 input requires int8 weights.
     """
     check_dtypes(op, wide=True, input=x)
     with_dtype(INT8 if x.dtype == _INT16 else x.dtype, **{name: weights})
@@ -309,8 +310,8 @@ def _factors(op: OperatorContext, x: Expr, name: str, weights: Expr, axis: int) 
     ):
         raise OperandError(
             f"{name} has {own.scale.size} scales along axis {own.axis}",
-            rule="there must be a single scale, or one scale per filter or result; zero points must be 0, except the "
-            "zero point of a single uint8 scale",
+            rule="there must be a single scale, or one scale for each index of the axis; zero points must be 0, except "
+            "the zero point of a single uint8 scale",
         )
     # in single precision for uint8, as in the interpreter
     with np.errstate(over="ignore"):

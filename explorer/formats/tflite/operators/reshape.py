@@ -243,7 +243,7 @@ def batch_to_space(input: Expr, block_shape: Known[Ints], crops: Known[Array]) -
 
 
 def _sides(x: Expr, blocks: tuple[int, ...], sides: Array, name: str) -> tuple[tuple[int, int], ...]:
-    """Return the elements before and after each axis; raise OperandError if ``blocks`` or ``sides`` are invalid."""
+    """Return the numbers of elements to add or crop at both ends of each axis; raise OperandError if invalid."""
     if min(blocks, default=0) < 1 or sides.shape != (len(blocks), 2) or sides.min() < 0 or x.ndim <= len(blocks):
         raise OperandError(
             f"input is {x.type}, block_shape={blocks}, {name}={sides.tolist()}",

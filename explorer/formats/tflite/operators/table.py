@@ -32,9 +32,9 @@ _FIRST = frozenset(("NONE", "SAME", "REFLECT", "DEFAULT", "float32"))
 def operator(*types: str, moves: bool = False, quantized: bool = False) -> Callable[[_Function], _Function]:
     """Decorate the function for one or more operator types.
 
-    Small results that depend on no input are computed while the net is built. ``moves`` states that the function only
-    moves elements, ``quantized`` that it handles scales and zero points. The function must have a parameter for each
-    option that may differ from the schema's default.
+    Small results that depend on no input are computed while the net is built. Set ``moves`` if the function only moves
+    elements, and ``quantized`` if it handles scales and zero points. The function must have a parameter for each option
+    that may differ from the schema's default.
     """
 
     def check(op: OperatorContext) -> None:

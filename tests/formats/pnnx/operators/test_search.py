@@ -31,7 +31,7 @@ WHOLE = np.array([1, 2, 3])
         ("aten::bucketize", [ROW, ROWS], ["boundaries 2×3 float32", "one sorted row"]),
         ("aten::bucketize", [ROW, ROW, 1], ["out_int32=1", "out_int32 must be True or False"]),
         ("aten::cosine_similarity", [WHOLE, WHOLE, 0], ["vectors 3 int64 and 3 int64", "must be floating"]),
-        ("aten::cosine_similarity", [ROW, ROWS[:, :2], 0], ["must be floating, and must broadcast together"]),
+        ("aten::cosine_similarity", [ROW, ROWS[:, :2], 0], ["must be floating-point and have shapes that broadcast"]),
         ("aten::cosine_similarity", [ROW, ROW, 3], ["axis 3"]),
         ("aten::narrow", [ROW, 0, 2, 2], ["along an axis of size 3", "the range must be within the axis"]),
         ("aten::narrow", [ROW, 0, -4, 2], ["start=-4"]),

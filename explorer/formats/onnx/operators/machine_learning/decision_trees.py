@@ -66,7 +66,7 @@ class DecisionTrees(Operation):
         if not fits or roots.rank != 1 or roots.shape != columns.shape or x.dtype != limits.dtype:
             raise self.refuse(
                 (x, features, limits, branches, flags, weights, roots, columns),
-                "the rows must have two axes and the limits' dtype, and the tables a row for each node or tree",
+                "rows must have two axes and the limits' dtype, and each table must have a row for each node or tree",
             )
         if any(table.dtype.kind not in "iu" for table in (features, branches, flags, roots, columns)):
             raise self.refuse(
@@ -109,7 +109,7 @@ class _Traversal:
         self.nan_is_true = nan_is_true.astype(bool) if np.any(nan_is_true) and np.isnan(x).any() else None
 
     def leaves(self, first: int, count: int, roots: Array, depth: int) -> Array:
-        """Return the leaves that the ``count`` rows from ``first`` on reach: (trees, rows)."""
+        """Return the leaves reached by ``count`` rows, starting at row ``first``, with the shape (trees, rows)."""
         nodes = np.repeat(roots.astype(np.intp), count)
         starts = np.tile(np.arange(first, first + count) * self.width, len(roots))
         return self._descend(nodes, starts, depth).reshape(len(roots), count)

@@ -60,10 +60,10 @@ class Tokenize(Operation):
         return types[0].size * types[0].dtype.itemsize // 4
 
     def longest(self, strings: Array) -> int:
-        """Return the maximum number of tokens of a string; 0 if there are only marks."""
+        """Return the maximum number of tokens of a string; 0 if there are only mark tokens."""
         counts = [len(self.split(string)) for string in strings.reshape(-1).tolist()]
         maximum = max(counts, default=0)
-        # Marks do not count if there are no tokens between them.
+        # The two mark tokens do not count if there are no tokens between them.
         return 0 if self.marked and maximum == 2 else maximum
 
     def split(self, string: str) -> list[str]:

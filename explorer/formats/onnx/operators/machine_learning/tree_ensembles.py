@@ -154,7 +154,7 @@ class TreeTables:
 
     @property
     def operands(self) -> tuple[Array, ...]:
-        """Operands after the rows, in order."""
+        """Operands of ``DecisionTrees`` that follow the rows, in order."""
         return self.features, self.limits, self.branches, self.flags, self.weights, self.roots, self.columns
 
 
@@ -308,7 +308,7 @@ def _without_members(comparisons: _Comparisons, members: Array) -> _Comparisons:
         true, false = branches[node].tolist()
         previous = node
         for _ in values[1:]:
-            # A false branch leads to the next member's test, and the last one to the false branch of the set.
+            # A false branch leads to the next member's test. The last one leads to the set's false branch.
             if previous == node:
                 branches[node, 1] = next_node
             else:
@@ -349,7 +349,7 @@ def _tables(
     limits[strict] = np.where(
         np.isneginf(limits[strict]), np.nan, np.nextafter(limits[strict], limits.dtype.type(-np.inf))
     )
-    # exchanging branches leaves only two kinds of comparisons
+    # after branches are exchanged, only two kinds of comparisons remain
     exchanged = inner & ((codes == _GTE) | (codes == _GT) | (codes == _NEQ))
     branches = comparisons.branches.copy()
     branches[exchanged] = branches[exchanged, ::-1]
@@ -384,7 +384,7 @@ def _weights(
         np.minimum.at(first, tree_of_node[nodes], columns)
         np.maximum.at(last, tree_of_node[nodes], columns)
     width = int(max(1, (last - first + 1).max(initial=1)))
-    # All rows have the width of the widest tree, so those near the last target start at an earlier target.
+    # All rows are as wide as the widest tree. A row that would extend beyond the last target starts earlier.
     first = np.minimum(first, targets - width)
     claim_constant("weights of trees", count * width, values.dtype.itemsize)
     table = np.full((count, width), COMBINE[combine][1], values.dtype)
@@ -393,7 +393,7 @@ def _weights(
         # use only the first weight, as ONNX Runtime does, because scikit-learn exporters repeat it for each class
         nodes, first_indices = np.unique(nodes, return_index=True)
         offset, values = offset[first_indices], values[first_indices]
-    # Nodes with weights start at 0; all others keep the neutral value of the minimum or maximum.
+    # Weights are added to 0; all other elements keep the aggregation's neutral value, such as ∞ for the minimum.
     table[nodes, offset] = 0
     np.add.at(table, (nodes, offset), values)
     return table, first

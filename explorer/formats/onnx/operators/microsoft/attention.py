@@ -226,7 +226,7 @@ def _attended(
 
 
 def _with_past(past: Expr | None, x: Expr) -> Expr:
-    """Return past keys or values followed by the new ones, ``x``, which are split into heads."""
+    """Return past keys or values followed by the new ones, ``x``; both are already split into heads."""
     if past is None:
         return x
     if past.ndim != 4 or (*past.shape[:2], past.shape[3]) != (*x.shape[:2], x.shape[3]):

@@ -1,7 +1,7 @@
-"""Attention of a single step to keys and values in a buffer with a variable used length.
+"""Attention of a single step to the keys and values in a buffer; an input states how much of the buffer is used.
 
-ONNX Runtime writes each new key and value into the buffer. Here, the results are copies of the buffers with the new
-keys and values; their elements are the same.
+ONNX Runtime writes each new key and value into the buffer. Here, the buffers are not modified: the results are copies
+that also contain the new key and value.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def attended_in_buffer(
         types = " and ".join("none" if x is None else str(x.type) for x in past)
         raise OperandError(
             f"{query.shape[2]} steps, keys {key.type} and the past {types}",
-            rule="with past_sequence_length there must be one step, and past keys and values as buffers (N, heads, "
-            "steps, features per head)",
+            rule="with past_sequence_length, the query must have one step, and past keys and values must be buffers "
+            "(N, heads, steps, features per head)",
         )
     total = keys.shape[2]
     if (

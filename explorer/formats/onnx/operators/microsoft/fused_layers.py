@@ -147,7 +147,7 @@ def _activated(x: Expr, name: str, parameters: Sequence[float]) -> Expr:
 def simplified_normalization(
     X: Expr, scale: Expr, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = FLOAT, outputs: Outputs
 ) -> tuple[Expr, ...]:
-    """Return x / √(mean x² + ε) · scale over the axes from ``axis`` on, and 1 / √(mean x² + ε) if used."""
+    """Return x / √(mean x² + ε) · scale over the axes from ``axis`` on and, if used, 1 / √(mean x² + ε)."""
     axis = normalize_axis(axis, X.ndim, "SimplifiedLayerNormalization")
     wide = in_stash_dtype(X, stash_type)
     y = cast(rms_norm(wide, scale, axes=X.ndim - axis, epsilon=epsilon), np.result_type(X.dtype, scale.dtype))
@@ -173,7 +173,7 @@ def normalized_embedding(
     mask_index_type: Unused,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Return the layer normalization of summed embeddings (word, position, segment), mask lengths, and the sum."""
+    """Return the normalized sum of word, position and segment embeddings, the sequence lengths, and the sum itself."""
     if input_ids.ndim != 2:
         raise OperandError(
             f"input_ids of {input_ids.type}", rule="EmbedLayerNormalization: input_ids must be (N, steps)"
@@ -203,7 +203,7 @@ def skip_layer_normalization(
     epsilon: float = 1e-12,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Return the layer normalization of input + skip + bias, and mean, 1 / √(variance + ε) and sum if used."""
+    """Return the layer normalization of input + skip + bias and, if used, mean, 1 / √(variance + ε) and the sum."""
     total = _skipped(input, skip, bias)
     y = cast(layer_norm(total, gamma, beta, axes=1, epsilon=epsilon), input.dtype)
     if outputs == 1:
@@ -216,7 +216,7 @@ def skip_layer_normalization(
 def skip_rms_normalization(
     input: Expr, skip: Expr, gamma: Expr, bias: Expr | None = None, *, epsilon: float = 1e-12, outputs: Outputs
 ) -> tuple[Expr, ...]:
-    """Return the RMS normalization of input + skip + bias, and mean, 1 / √(mean square + ε) and sum if used."""
+    """Return the RMS normalization of input + skip + bias and, if used, mean, 1 / √(mean square + ε) and the sum."""
     total = _skipped(input, skip, bias)
     y = cast(rms_norm(total, gamma, axes=1, epsilon=epsilon), input.dtype)
     if outputs == 1:

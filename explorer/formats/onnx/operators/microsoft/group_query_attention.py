@@ -1,4 +1,4 @@
-"""Grouped-query attention of the domain com.microsoft, with a cache of keys and values of earlier runs.
+"""Grouped-query attention of the domain com.microsoft, with a cache of keys and values from earlier runs.
 
 The used length of the cache is an input and differs between sequences, so `where` places the new keys after the old
 ones. Results are as long as the cache, or as the total length if that is larger.
@@ -64,7 +64,7 @@ def group_query_attention(
     qk_output: Literal[0] = 0,
     outputs: Outputs,
 ) -> tuple[Expr, ...]:
-    """Return causal attention with keys and values shared by query heads, and all keys and values in heads."""
+    """Return causal attention in which query heads share keys and values, and the extended caches of both."""
     q, k, v = _operands(query, key, value, num_heads, kv_num_heads)
     steps, length = q.shape[2], total_sequence_length
     # seqlens_k contains each sequence's length minus one
@@ -144,7 +144,7 @@ def _cached(past: Expr | None, x: Expr, old_length: Expr, length: int, is_first:
 def _attended(
     query: Expr, key: Expr, value: Expr, mask: Expr, bias: Expr | None, sink: Expr | None, cap: float
 ) -> Expr:
-    """Return the attended values of scores with a cap, a bias, or an attention sink."""
+    """Return the values weighted by the softmax of the scores, with an optional cap, bias and attention sink."""
     total = key.shape[2]
     key, value = (repeat(x, query.shape[1] // x.shape[1], 1) for x in (key, value))
     scores = matmul(query, swap(key))

@@ -167,13 +167,13 @@ def quantized_general_product(
 def dynamically_quantized_product(
     A: Expr, B: Expr, b_scale: Expr, b_zero_point: Expr | None = None, bias: Expr | None = None
 ) -> Expr:
-    """Return A · B + bias; A is quantised to 8 bits at run time, B in the file."""
+    """Return A · B + bias; A is quantised to 8 bits at run time, and B is stored quantised."""
     y = dynamic_product(A, B, b_scale, b_zero_point)
     return y if bias is None else y + bias
 
 
 def dynamic_product(a: Expr, b: Expr, scale: Expr, zero: Expr | None, extent: Expr | None = None) -> Expr:
-    """Return A · B in float32; A is quantised to 8 bits at run time, B has the given scale and zero point.
+    """Return A · B in float32; A is quantised to 8 bits at run time, and B has the given scale and zero point.
 
     The scale of A covers the range of ``extent``, by default of A itself.
     """

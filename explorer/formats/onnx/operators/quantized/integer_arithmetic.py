@@ -1,8 +1,8 @@
 """Quantised tensors: integers with a scale and a zero point per tensor, per index of an axis, or per block.
 
-A quantised product is recorded as several arithmetic operations, so that rules, fusion and values show where numbers
-are rounded. Products of 8-bit integers use floating-point matrix products, which are faster and exact: float32 if the
-sums stay below 2²⁴, otherwise float64.
+A quantised product is recorded as several arithmetic operations, so that rules and fusion apply to each of them, and
+values show where numbers are rounded. Products of 8-bit integers use floating-point matrix products, which are faster
+and exact: float32 if the sums stay below 2²⁴, otherwise float64.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def saturated(scaled: Expr, zero: Expr | None, dtype: np.dtype[Any]) -> Expr:
 
 
 def _broadcast(x: Expr, parameter: Expr, axis: int, block_size: int) -> Expr:
-    """Broadcast a scale or zero point, which is given per tensor, per index of an axis or per block, to x."""
+    """Broadcast a scale or zero point to x; it is given per tensor, per index of an axis, or per block."""
     if parameter.size == 1:
         return as_scalar(parameter)
     axis = normalize_axis(axis, x.ndim, "a scale or zero point")

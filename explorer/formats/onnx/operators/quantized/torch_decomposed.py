@@ -222,7 +222,7 @@ def _of_rows(value: Expr, x: Expr) -> Expr:
     if not x.ndim or value.shape != (*x.shape[:-1], 1):
         raise OperandError(
             f"{value.type} for {x.type}",
-            rule="scales and zero points must have the input's shape with a last size of 1",
+            rule="scales and zero points must have the input's shape, except that the last axis must have length 1",
         )
     return value
 

@@ -26,7 +26,7 @@ def columns_to_images(
     if not count or {len(block_shape), len(steps), len(gaps)} != {count} or len(widths) != 2 * count:
         raise OperandError(
             f"image_shape={image_shape}, block_shape={block_shape}, strides={steps}, dilations={gaps}, pads={widths}",
-            rule="Col2Im: each must have one number for each axis of the image, and pads two",
+            rule="Col2Im: each must have one number for each axis of the image, except pads, which must have two",
         )
     sides = tuple([(widths[axis], widths[axis + count]) for axis in range(count)])
     return fold(input, image_shape, block_shape, steps, sides, gaps)

@@ -170,7 +170,7 @@ class Windows(NamedTuple):
         ]
 
     def inside(self, x: Expr, counted: bool) -> Any:
-        """Return the number of taps of each window inside the operand; with ``counted``, also those in the padding."""
+        """Return how many taps of each window are inside the operand; with ``counted``, also count taps in padding."""
         result = np.ones((), np.int64)
         for length, size, step, gap, (before, after), count in zip(x.shape[2:], *self[:4], self.counts(x), strict=True):
             claim_constant("taps of windows", count * size)

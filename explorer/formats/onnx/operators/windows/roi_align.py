@@ -207,7 +207,7 @@ class MaxRoiPool(Operation):
         """Return (R, C, *size) in the dtype of the images."""
         if x.rank != 4 or regions.rank != 2 or regions.shape[1] != 5 or min(self.size) < 1:
             raise self.refuse(
-                (x, regions), "operands must be images (N, C, H, W) and regions (R, 5), with at least one window"
+                (x, regions), "operands must be images (N, C, H, W) and regions (R, 5), and size must be positive"
             )
         if x.dtype.kind != "f" or regions.dtype.kind != "f":
             raise self.refuse((x, regions), "images and regions must be real numbers")

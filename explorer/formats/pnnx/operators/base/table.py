@@ -13,7 +13,7 @@ TABLE = OperatorTable("pnnx")
 
 
 def file_operator(*types: str) -> Callable[[_Function], _Function]:
-    """Decorate the builder of one or more operator types, with a parameter for everything that a file may contain."""
+    """Decorate the builder of operator types; it must have a parameter for everything that a file may contain."""
     return TABLE.register(*types, ignored=())
 
 
