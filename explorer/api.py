@@ -19,6 +19,7 @@ from explorer.core.pytree import flatten
 from explorer.plan.rewrite.pattern import Pattern
 from explorer.record import Recording
 from explorer.record.gc_pause import gc_paused
+from explorer.record.json_form import validate
 from explorer.record.listings import without_source
 from explorer.record.renamed import renamed_options
 from explorer.record.view_choices import DIRECTIONS, THEMES
@@ -243,7 +244,10 @@ def _explore(
             return _explore_named(what, of_expressions, options)
         _refuse_planning(what, of_expressions)
         check_options(options, *_PLANNED)
-        return ExpressionView(what, **options) if isinstance(what, Recording) else _view(what, options)
+        if not isinstance(what, Recording):
+            return _view(what, options)
+        _check_recording(what)
+        return ExpressionView(what, **options)
     check_options(options, *_PLANNED)
     fresh_plan = EvalPlan(record=record, **(plan or {}))
     for leaf in leaves:
@@ -253,6 +257,18 @@ def _explore(
     if run:
         fresh_plan.eval()
     return _view(fresh_plan, options)
+
+
+def _check_recording(recording: Recording) -> None:
+    """Raise OperandError for a recording that views cannot show, such as one whose operands form a cycle."""
+    try:
+        validate.check(recording)
+    except ValueError as error:
+        raise OperandError(
+            f"this recording cannot be shown: {error}",
+            rule="rows refer to existing rows, operands form no cycle, and stages follow each other",
+            fix="explorer.compilers.recording_of(title, snapshots) makes a valid recording of a compiler's graphs",
+        ) from None
 
 
 def _view(plan: EvalPlan, options: Mapping[str, Any]) -> ExpressionView:

@@ -20,6 +20,7 @@ FLOORS: dict[str, int] = {
     "names": 0,
     "completion": 0,
     "core": 1,
+    "compilers": 1,
     "ops": 2,
     "runtimes": 2,
     "data": 3,

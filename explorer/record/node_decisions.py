@@ -68,11 +68,11 @@ def decisions_about(recording: Recording, node: int) -> list[int]:
 def decisions_between(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[int]:
     """Return the indices of the decisions about two nodes, or about the nodes of two operators, in order.
 
-    A node also represents its replacements. A declined decision is about two nodes if one node reads the other and they
-    were not fused. It is also about two nodes if its sentence names one node and its subject is the other.
+    A node also represents each of its replacements. A declined decision is about two nodes if one node reads the other
+    and they were not fused. It is also about two nodes if its sentence names one node and its subject is the other.
     """
-    final = recording.resolver(recording.end)
-    first, second = ({*side, *(final.get(node, node) for node in side)} for side in (nodes, others))
+    replacement = {old: new for _, old, new in recording.substitutions}
+    first, second = (_with_replacements(replacement, side) for side in (nodes, others))
     # A decision not to fuse has many subjects, and only its edges relate subjects to their readers.
     edges: dict[int, bool] = {}
     for index, operand, reader in recording.declined_edges:
@@ -83,6 +83,16 @@ def decisions_between(recording: Recording, nodes: Collection[int], others: Coll
         for index, decision in enumerate(recording.decisions)
         if (edges[index] if index in edges else _names_both(recording, index, first, second))
     ]
+
+
+def _with_replacements(replacement: Mapping[int, int], nodes: Collection[int]) -> set[int]:
+    """Return nodes and all their replacements, one after another."""
+    reached: set[int] = set()
+    for node in nodes:
+        while node not in reached:
+            reached.add(node)
+            node = replacement.get(node, node)
+    return reached
 
 
 def _names_both(recording: Recording, index: int, first: set[int], second: set[int]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from itertools import chain
+from itertools import chain, pairwise
 from operator import lt
 from typing import Any
 
@@ -64,6 +64,7 @@ def _check_nodes(recording: Recording) -> None:
     _rows("nodes.body", nodes.body, "bodies", len(recording.bodies))
     _rows("nodes.callee", nodes.callee, "bodies", len(recording.bodies), -1)
     _rows("nodes.attributes", list(nodes.attributes), "nodes", size)
+    _acyclic("nodes.operands", nodes.operands, "reads its own result")
 
 
 def _check_tables(recording: Recording) -> None:
@@ -83,13 +84,26 @@ def _check_tables(recording: Recording) -> None:
                 f"{counted_text(len(text.lines), 'line')}, found {len(numbers)}, "
                 f"the first {spoken(numbers[0] if numbers else None)}"
             )
+    for row, type_row in enumerate(recording.types):
+        invalid = [size for size in type_row.shape if type(size) is not int or size < 0]
+        if invalid:
+            raise ValueError(
+                f"recording field recording.types: row {row} has the size {spoken(invalid[0])}; "
+                "sizes are nonnegative integers"
+            )
+    for before, stage in pairwise(recording.stages):
+        if stage.first < before.last:
+            raise ValueError(
+                f"recording field recording.stages: {spoken(stage.name)} starts at decision {stage.first}, and "
+                f"{spoken(before.name)}, which comes before it, ends at {before.last}"
+            )
     for stage in recording.stages:
         if not 0 <= stage.first <= stage.last <= recording.end:
             bounds = f"{spoken(stage.first)} … {spoken(stage.last)}"
             raise ValueError(f"recording field recording.stages: {bounds} are not among the {recording.end} decisions")
 
 
-def _acyclic(field: str, parts_of: Sequence[tuple[int, ...]]) -> None:
+def _acyclic(field: str, parts_of: Sequence[tuple[int, ...]], problem: str = "is a part of itself") -> None:
     """Raise ValueError if a row contains itself, directly or indirectly.
 
     Rows that contain no other remaining rows are removed until none is left.
@@ -107,7 +121,7 @@ def _acyclic(field: str, parts_of: Sequence[tuple[int, ...]]) -> None:
                 ready.append(user)
     if len(ready) != len(parts_of):
         row = next(row for row, count in enumerate(missing) if count)
-        raise ValueError(f"recording field recording.{field}: row {row} is a part of itself")
+        raise ValueError(f"recording field recording.{field}: row {row} {problem}")
 
 
 def _check_dimensions(recording: Recording) -> None:

@@ -7,8 +7,8 @@ const NAMED = 5;
 
 /** Return the decisions about two nodes, or about nodes of two boxes. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {number[]} */
 export function decisionsBetween(trace, nodes, others) {
-  const final = trace.resolver(trace.decisions.length);
-  const sides = [nodes, others].map((side) => new Set([...side, ...side.map((node) => final[node])]));
+  const replacement = new Map(trace.recording.substitutions.map(([, old, node]) => [old, node]));
+  const sides = [nodes, others].map((side) => withReplacements(replacement, side));
   const [first, second] = sides;
   const indices = [];
   trace.decisions.forEach((decision, index) => {
@@ -17,6 +17,18 @@ export function decisionsBetween(trace, nodes, others) {
     if (edges.length ? between : namesBoth(trace, index, decision, first, second)) indices.push(index);
   });
   return indices;
+}
+
+/** Return nodes and all their replacements, one after another. @param {Map<number, number>} replacement @param {number[]} nodes @returns {Set<number>} */
+function withReplacements(replacement, nodes) {
+  const reached = new Set();
+  for (let node of nodes) {
+    while (node !== undefined && !reached.has(node)) {
+      reached.add(node);
+      node = replacement.get(node);
+    }
+  }
+  return reached;
 }
 
 function namesBoth(trace, index, decision, first, second) {

@@ -1,0 +1,125 @@
+"""A compiler of a few lines, its adapter, and what Explorer shows of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+import explorer as ex
+from explorer.compilers import Snapshot, Statement, Value, recording_of
+from explorer.record.recording import Recording
+from explorer.record.rows import Source
+
+
+def toy_compiler() -> Recording:
+    """Return the recording of a compiler with two passes: one removes exp(log(x)), the other fuses elementwise."""
+    shape = (4, 8)
+    given = {
+        "x": Value("x", shape=shape, kind="leaf"),
+        "log.1": Value("log", ("x",), shape, scope=("block",), source=Source("toy.txt", 1, "a = exp(log(x))")),
+        "exp.2": Value("exp", ("log.1",), shape, scope=("block",), source=Source("toy.txt", 1, "a = exp(log(x))")),
+        "tanh.3": Value("tanh", ("exp.2",), shape, source=Source("toy.txt", 2, "b = tanh(a)")),
+        "mul.4": Value("mul", ("tanh.3", "tanh.3"), shape, source=Source("toy.txt", 3, "c = b * b")),
+        "sum.5": Value("sum", ("mul.4",), (), source=Source("toy.txt", 4, "d = sum(c)")),
+    }
+    simplified = {
+        "x": given["x"],
+        "tanh.7": Value("tanh", ("x",), shape),
+        "mul.8": Value("mul", ("tanh.7", "tanh.7"), shape),
+        "sum.9": Value("sum", ("mul.8",)),
+    }
+    refused = Statement(
+        "loops",
+        "declined",
+        "`{producer}` is not fused into `{reader}`: {why}",
+        ("mul.8", "sum.9"),
+        code="reduction",
+        facts={"producer": "mul.8", "reader": "sum.9", "why": "a reduction reads its operand once"},
+        location="toy.cc:12",
+    )
+    return recording_of(
+        "toy",
+        [
+            Snapshot("given", given, ("sum.5",)),
+            Snapshot("simplify", simplified, ("sum.9",), purpose="Removes pairs of inverse functions.", micros=3.0),
+            Snapshot("loops", simplified, ("sum.9",), (refused,), {"loop_1": ("tanh.7", "mul.8")}),
+        ],
+    )
+
+
+def test_a_toy_compilers_decisions_refusals_and_kernels_are_shown() -> None:
+    recording = toy_compiler()
+    assert [(stage.name, stage.last - stage.first) for stage in recording.stages] == [
+        ("given", 0),
+        ("simplify", 1),
+        ("loops", 2),
+    ]
+    view = ex.explore(recording)
+    assert recording.stages[-1].counts["bytes"] == 4 * 8 * 4 + 4  # tanh is not written
+    why = view.why("mul", "sum")
+    assert "is not fused into `sum`: a reduction reads its operand once" in why
+
+
+def test_a_value_without_a_box_or_line_has_those_of_the_values_that_it_replaces() -> None:
+    line = Source("toy.txt", 1, "a = exp(x)")
+    before = {"x": Value("x", kind="leaf"), "a": Value("exp", ("x",), scope=("block",), source=line)}
+    after = {"x": before["x"], "b": Value("exp_fast", ("x",))}
+    recording = recording_of("boxes", [Snapshot("given", before, ("a",)), Snapshot("lower", after, ("b",))])
+    [made] = [node for node, born in enumerate(recording.nodes.born) if born >= 0]
+    assert recording.scopes[recording.nodes.scope[made]].name == "block"
+    assert recording.sources[recording.nodes.source[made]] == line
+
+
+def test_decisions_about_two_nodes_are_found_after_several_replacements() -> None:
+    given = {"x": X, "a": Value("exp", ("x",)), "b": Value("sum", ("a",))}
+    lowered = {"x": X, "p": Value("exp_fast", ("x",)), "b": Value("sum", ("p",))}
+    vectors = {"x": X, "r": Value("exp_vector", ("x",)), "b": Value("sum", ("r",))}
+    refused = Statement("loops", "declined", "`{a}` stays apart from `{b}`.", ("p", "b"), facts={"a": "p", "b": "b"})
+    passes = [
+        Snapshot("given", given, ("b",)),
+        Snapshot("lower", lowered, ("b",)),
+        Snapshot("loops", vectors, ("b",), (refused,)),
+    ]
+    view = ex.explore(recording_of("renamed", passes))
+    assert "`exp_fast` stays apart from `sum`" in view.why("exp", "sum")
+
+
+def test_a_recording_that_cannot_be_shown_raises_an_error() -> None:
+    recording = toy_compiler()
+    recording.nodes.operands[1] = (2,)
+    with pytest.raises(ex.ExplorerError, match=r"(?s)row 1 reads its own result.*rule: .*fix: "):
+        ex.explore(recording)
+    recording = toy_compiler()
+    recording.stages[1] = replace(recording.stages[1], last=2)
+    with pytest.raises(ex.ExplorerError, match="'loops' starts at decision 1, and 'simplify'"):
+        ex.explore(recording)
+    recording = toy_compiler()
+    recording.types[0] = replace(recording.types[0], shape=cast("tuple[int, ...]", ("batch",)))
+    with pytest.raises(ex.ExplorerError, match="row 0 has the size 'batch'"):
+        ex.explore(recording)
+
+
+X = Value("x", kind="leaf")
+GIVEN = Snapshot("given", {"x": X, "y": Value("f", ("x",))}, ("y",))
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "problem"),
+    [
+        ([], "no snapshots"),
+        ([Snapshot("given", {"y": Value("f", ("x",)), "x": X}, ("y",))], "'y' reads 'x', which comes later"),
+        ([Snapshot("given", {"y": Value("f", ("x",))}, ("y",))], "is no value of the graph"),
+        ([Snapshot("given", {"x": X}, ("z",))], "the tuple of results contains 'z'"),
+        ([Snapshot("given", {"x": X}, ())], "the tuple of results is empty"),
+        ([Snapshot("given", {"x": X}, ("x",), kernels={"k": ()})], "kernel 'k' is empty"),
+        ([Snapshot("given", {"x": Value("x", shape=(-1,))}, ("x",))], "has the shape (-1,)"),
+        ([GIVEN, Snapshot("p", {"x": X}, ("x", "x"))], "has 2 results, and the program 1"),
+        ([GIVEN, Snapshot("p", GIVEN.values, ("y",), (Statement("r", "declined", "no", ("z",)),))], "is about 'z'"),
+    ],
+)
+def test_snapshots_that_are_no_graphs_raise_an_error(snapshots: list[Snapshot], problem: str) -> None:
+    with pytest.raises(ex.ExplorerError, match=r"(?s)rule: .*fix: ") as caught:
+        recording_of("wrong", snapshots)
+    assert problem in str(caught.value)
