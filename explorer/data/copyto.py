@@ -53,7 +53,7 @@ def copyto(target: Tensor, source: Any, casting: str = "same_kind") -> None:
     if not fits and not np.can_cast(numbers.dtype, type_.dtype, casting):  # type: ignore[arg-type]  # NumPy names the rules
         raise OperandError(
             f"copyto of {value.dtype} into {type_}",
-            rule=f"NumPy's casting rule {casting!r} must allow {value.dtype} to {type_.dtype}",
+            rule=f"NumPy's casting rule {casting!r} must allow casting {value.dtype} to {type_.dtype}",
             fix="casting='unsafe', if the loss of precision is acceptable",
         )
     target[...] = numbers.astype(type_.dtype) if fits is False and casting == "unsafe" else numbers

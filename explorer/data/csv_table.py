@@ -1,6 +1,6 @@
 """Reader of numeric tables in CSV files.
 
-An invalid cell raises an error that states its line instead of becoming NaN. Callers choose the value of empty cells.
+An invalid cell does not become NaN, but raises an error with the line number. Callers choose the value of empty cells.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def decode(path: str | os.PathLike[str], channels: int = 3) -> Image.Image:
     name = os.fspath(path)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about damaged metadata; the size is checked below
+            warnings.simplefilter("ignore")  # damaged metadata is accepted; the size is checked below
             with opened(path, what="the image") as file, Image.open(file, formats=FORMATS) as image:
                 _check_size(image, name)
                 # Cameras store their orientation in metadata instead of rotating the pixels.

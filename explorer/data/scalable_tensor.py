@@ -118,7 +118,7 @@ class ScalableTensor(ExprLike):
             fits = weak or self._item.dtype.kind == "V" or np.can_cast(array.dtype, self._item.dtype, "same_kind")
             self._check(array.shape == self._item.shape and fits, f"{array.dtype} of shape {array.shape}")
             count = len(self._items)
-            if count >= self.capacity:  # may exceed it, since pushed expressions need no memory
+            if count >= self.capacity:  # may exceed the capacity, since pushed expressions need no memory
                 self.reserve(max(_MIN_CAPACITY, 2 * count))
             assert self._buffer is not None
             self._buffer[count] = converted(array, self._item.dtype)

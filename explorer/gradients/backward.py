@@ -48,7 +48,7 @@ def backward(
     ``within``.
 
     Gradients are propagated neither through piecewise constant operations, such as comparisons, nor through the nodes
-    in ``border``. The border consists of a body's operands: outside the body, one operand may be computed from another.
+    in ``border``. It consists of a body's operands, because outside the body, one operand may be computed from another.
     """
     border = [*border]
     outputs, origins = hooks.stabilise(outputs, inputs, border)

@@ -38,7 +38,7 @@ class Differentiated:
     augmented: Call
     """call of the augmented body, which is the original body if the vjp body needs only its outputs"""
     residuals: tuple[int, ...]
-    """output indices in the augmented body of the vjp body's residual operands"""
+    """for each residual operand of the vjp body, its output index in the augmented body"""
     vjp: Call | None
     inputs: tuple[int, ...]
     """indices of the call's operands that the vjp body also takes"""
@@ -67,7 +67,7 @@ def _differentiate(body: Body, seeded: tuple[bool, ...], wanted: tuple[bool, ...
     outputs = hooks.stabilise(body.outputs, inputs, inputs)[0]
     if any(
         new is not old for new, old in zip(outputs, body.outputs, strict=True)
-    ):  # the residuals are nodes of the stable form, so it also replaces the forward pass
+    ):  # the residuals are nodes of the stable form, so that form also replaces the forward pass
         stable = make_body(body.name, body.parameters, body.captured, outputs, body.scope, body.structure)
         stable.derived.update({key: body.derived[key] for key in ("structure",) if key in body.derived})
         body = stable

@@ -1,7 +1,7 @@
 """Scopes of gradient nodes: they mirror the layer scopes of the forward node and refer to it.
 
-The reference is an undrawn scope of kind "twin". Copies of a body keep it, and nodes that passes create from a node
-inherit the node's scope.
+The reference is a scope of kind "twin", which is not drawn. Copies of a body keep it, and nodes that passes create from
+a node inherit the node's scope.
 """
 
 from __future__ import annotations

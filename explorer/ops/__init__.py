@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.core import registry as _registry
 from explorer.core.ir.expr import number_from as _number_from
-from explorer.ops.catalogue import functions as _functions  # registers every family
+from explorer.ops.catalogue import functions as _functions  # registers all operations
 from explorer.ops.catalogue.help_pages import document as _document
 
 if TYPE_CHECKING:

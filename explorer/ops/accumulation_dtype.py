@@ -56,7 +56,7 @@ def PAccumulateIn(dtype: Any) -> Policy:  # noqa: N802  # named like the policie
 
 
 def rounded_once(function: _Function) -> _Function:
-    """Decorate a function composed of operations so that it converts half-precision operands to float32 first.
+    """Decorate a function that is composed of operations; it then converts half-precision operands to float32 first.
 
     Only the final result is rounded to the operands' dtype. Otherwise each operation would round its result, and the
     squares of float16 numbers above 256 would overflow.

@@ -38,7 +38,7 @@ def _clash(shapes: Sequence[Shape]) -> str:
 
 
 def _alignment(shapes: Sequence[Shape]) -> str:
-    """Return how operands whose ``shapes`` do not broadcast can be aligned, if they can."""
+    """Return a hint on how to align operands whose ``shapes`` do not broadcast."""
     longest = max(shapes, key=len)
     if any(shape != longest and shape[::-1] == longest for shape in shapes):
         return "transpose one of them: x.T"
@@ -130,7 +130,7 @@ class Ufunc(Elementwise, abstract=True):
     def operands_of(self, values: tuple[Any, ...]) -> tuple[Expr, ...]:
         """Convert operands to expressions.
 
-        An int may exceed the other operand's dtype if the ufunc computes in a wider one.
+        An int may be too large for the other operand's dtype if the ufunc computes in a wider dtype.
         """
         try:
             return as_operands(values)

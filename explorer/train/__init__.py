@@ -39,7 +39,7 @@ from explorer.train.optimizers.parameter_groups import ParameterGroup
 if not TYPE_CHECKING:  # a type checker knows the names, and rejects other names itself
 
     def __getattr__(name):
-        """Raise AttributeError, which suggests similar names."""
+        """Raise an AttributeError that suggests similar names."""
         from explorer.names import hint_among  # needed only for an unknown name
         from explorer.train.attribute_errors import PACKAGE
 

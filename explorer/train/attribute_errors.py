@@ -73,5 +73,5 @@ def hint(name: str, instead: Mapping[str, str]) -> str:
 
 
 def refuse_setting(owner: Any, name: str, value: Any, rule: str, fix: str) -> NoReturn:
-    """Raise StateError for changing a setting with which steps were already planned."""
+    """Raise StateError because a setting was changed after steps were planned with it."""
     raise StateError(f"{name} of {owner!r} set to {reprlib.repr(value)}", rule=rule, fix=fix)

@@ -32,7 +32,7 @@ def parameter(type_: AnyType, title: str) -> Expr:
 class Compiled:
     """Program that computes expressions from parameters; calling it with arrays returns the values of the expressions.
 
-    Operands on a device other than cpu may be NumPy arrays or the device's arrays; results there are its arrays.
+    On a device other than cpu, operands may be NumPy arrays or arrays of the device; results are arrays of the device.
     ``memory`` contains the arrays of some parameters. The values of all others are passed to each call, in order.
 
     ``updates`` maps parameters in ``memory`` to their new values, which a call computes and ``update`` makes current.

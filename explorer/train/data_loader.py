@@ -155,8 +155,8 @@ class DataLoader:
         return {"epoch": epoch, "batch": 0 if is_complete else delivered, **self._settings()}
 
     def check_state(self, state: Mapping[str, Any]) -> None:
-        """Raise OperandError unless ``state`` is a position from ``state()``; if it is inside an epoch, the order of
-        samples must also be the same."""
+        """Raise OperandError unless ``state`` is a position from ``state()``; if the position is inside an epoch, the
+        order of samples must also be the same."""
         check_type(state, "state", Mapping, "a mapping, as state() returns it", "loader.load_state(other.state())")
         epoch, batch = state.get("epoch"), state.get("batch")
         for name, expected in self._settings().items():
@@ -165,7 +165,7 @@ class DataLoader:
                     f"a position after {counted_text(batch, 'batch', 'batches')} "
                     f"of an epoch whose {name} is {state.get(name)!r}",
                     rule=f"the loader must have the same {name}, but its {name} is {expected!r}",
-                    fix="restore into a loader that is built like the saved one, or at the end of an epoch",
+                    fix="restore into a loader with the same settings, or restore a position at the end of an epoch",
                 )
         if type(epoch) is not int or type(batch) is not int or epoch < 0 or not 0 <= batch < max(1, len(self)):
             raise OperandError(

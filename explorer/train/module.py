@@ -142,7 +142,7 @@ class TrainingStep:
         if not self._optimizer.parameters:
             raise StateError(
                 f"a training step of the module {self._module.name!r}, none of whose parameters is trained",
-                rule="a step must have a parameter to update: one of a layer, and not frozen",
+                rule="at least one layer must have a parameter that is not frozen",
                 fix="module.predict(x) computes outputs; or add a layer with parameters, such as ex.train.Linear",
             )
 
@@ -437,7 +437,7 @@ class Module:
         return hooks.cell_result(self, self._drawn)
 
     def _drawn(self) -> list[Expr]:
-        """Return the output for an input like the last one, which a cell shows; nothing before the first input."""
+        """Return the output that a cell shows, recorded for the last input's type; an empty list before any input."""
         with self._lock:
             types = [*[step[0] for step in self._steps], *self._predictions, *self._outputs]
         return [self.record(parameter(types[-1], "input"))] if types and self.is_attached else []
@@ -693,7 +693,7 @@ class Module:
         epochs, after every ``every_batches`` batches of an epoch, at the end, and when an interrupt or an error stops
         training. After ``restore(checkpoint, loader)``, training continues bit for bit from the saved state; the entry
         of the resumed epoch counts only its remaining batches. A notebook shows a progress bar. ``ex.progress`` reports
-        each batch, and can cancel training, which keeps all completed steps.
+        each batch, and can cancel training; all completed steps are kept.
         """
         self._check_ready("fit")
         if not isinstance(loader, Iterable) or isinstance(loader, (np.ndarray, Tensor)):
@@ -877,7 +877,7 @@ def train_epoch(
         if isinstance(batches_of_epoch, Pass):
             # A batch whose step was not completed does not count, so training continues with it.
             batches_of_epoch.delivered = batches_of_epoch.first + new_steps
-        # Without a step, the file is kept, since it may contain more training than this module.
+        # If no step was completed, the file is kept, since it may contain more training than this module.
         if checkpoint is not None and new_steps:
             module.save(checkpoint, resumable)
         raise

@@ -71,7 +71,7 @@ def common_device(module: str, parameters: Mapping[str, Parameter]) -> Device:
             f"the parameter {other!r} on {device_of[other].name}, and {first!r} on {device_of[first].name}, in the "
             f"module {module!r}",
             rule="all parameters of a module must be on one device",
-            fix=f"module.to_device({device_of[other].name!r}) before attach(), which moves them all",
+            fix=f"module.to_device({device_of[other].name!r}) before attach(), to move all parameters",
         )
     return device_of.get(first, cpu)
 
@@ -81,7 +81,7 @@ def elements_on(parameter: Parameter, device: Device) -> Any:
     if parameter.device is not device:
         raise StateError(
             f"the parameter {parameter.name!r} on {parameter.device.name}, in a module on {device.name}",
-            rule="all parameters of a module must be on its device; modules that share one must be on the same device",
+            rule="all parameters of a module must be on its device; modules that share a parameter must use one device",
             fix=f"module.to_device({parameter.device.name!r}) or to_device({device.name!r}) moves all parameters",
         )
     return parameter.elements

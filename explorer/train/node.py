@@ -1,7 +1,7 @@
 """Nodes of a module: layers with the values that they keep between forward and backward (CDNN: Layer).
 
 A node computes immediately, whereas a layer only records. Until the next forward, the node keeps the last input, which
-it takes over from the caller, and a copy of the last output. Planned training steps do not use them (module.py).
+it takes over from the caller, and a copy of the last output. Planned steps do not use these values (module.py).
 """
 
 from __future__ import annotations
@@ -273,6 +273,6 @@ class Node:
 
 
 def _is_trained(source: ParamSource) -> bool:
-    """Return whether a module trains a source's parameter, which is the default in a module."""
+    """Return whether a source's parameter is trained; in a module, it is trained unless a policy disables this."""
     policy = source.policies.given.get(GradPolicy.update)
     return policy is None or bool(policy.value)

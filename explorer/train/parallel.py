@@ -39,7 +39,7 @@ from explorer.train.layers.training_layers import Part, Training, step_operand
 from explorer.train.module import Module, StepGradients, TrainingStep
 
 _SHARD, _SUM = "gradients_of_shard", "sum_of_gradients"
-"""names of the functions of which each call runs on one worker"""
+"""names of two functions; one worker runs the whole of each call of them"""
 OPTIONS: dict[str, Any] = {"without": ("batch",), "inline": Inline(whole=(_SHARD, _SUM))}
 """plan options of a step: shards are not batched together again"""
 _TOLERANCE = 200
@@ -47,7 +47,7 @@ _TOLERANCE = 200
 samples
 """
 _NOISE = 64
-"""difference between outputs of a loss that rounding may cause, in units of rounding of the largest output"""
+"""difference between losses of one batch that rounding may cause, in units of rounding of the largest output"""
 
 
 class Parallel:

@@ -102,7 +102,7 @@ answer = layers.Linear("linear", 4, 3, policies=[PUpdate, Sub("weight", PNoUpdat
     mistakes = (('Sub("weight", PNoUpdate)', 'Sub("bias", PNoUpdate)'), (", train=True", ""))
 
     def findings(self, answer: Layer) -> Iterator[Finding]:
-        """Check which parameters the recording builds gradients for."""
+        """Check for which parameters the recording builds gradients."""
         recording = answer.explore({"input": ROWS}).recording
         rows = [row for row in recording.layers if row.name.endswith("/parameter")]
         feedback = [(row.name, decision) for row in rows for decision in row.feedback]

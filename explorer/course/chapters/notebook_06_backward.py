@@ -151,7 +151,7 @@ answer = SquaredError
     mistakes = ((".mean()", ".sum()"), ("ex.square(guess - truth)", "ex.absolute(guess - truth)"))
 
     def findings(self, answer: type) -> Iterator[Finding]:
-        """Feed a layer of the class forward and backward, and check both results."""
+        """Run a layer of the class forward and backward, and check both results."""
         if not issubclass(answer, Layer):
             yield Finding(False, f"`{answer.__name__}` is not a subclass of `layers.Layer`.")
             return

@@ -182,7 +182,7 @@ answer = Adding
     )
 
     def findings(self, answer: type) -> Iterator[Finding]:
-        """Feed thirty steps forward and backward, and check the gradients of the first and last input."""
+        """Run thirty steps forward and backward, and check the gradients of the first and the last input."""
         if not issubclass(answer, Layer):
             yield Finding(False, f"`{answer.__name__}` is not a subclass of `layers.Layer`.")
             return

@@ -91,7 +91,7 @@ answer = net.plan((1, 3, 224, 224), without=["fuse"])
     def findings(self, answer: EvalPlan) -> Iterator[Finding]:
         """Compare the plan with a fused plan of the same values."""
         mine, fused = recording_of(answer), replanned(answer)
-        # Do not read the counts of the last stage: if the plan has run, they belong to the run.
+        # Do not read the counts of the last stage: if the plan has run, this stage is the run.
         counts = [(len(kernels(side)), memory_counts(side)) for side in (fused, mine)]
         (few, before), (many, after) = counts
         yield Finding(many >= 2 * few, f"The plan has {many} kernels; with all passes it has {few}.")

@@ -67,7 +67,7 @@ def _is_pass(answer: type, base: type[Pass] = Pass) -> Iterator[Finding]:
 
 
 def _keeps_sums_apart(answer: type[Pass]) -> Finding:
-    """Return a finding on whether a dedup keeps operations apart whose attributes differ."""
+    """Return a finding on whether a dedup keeps operations with different attributes apart."""
     x = tensor([[1.0, 2.0], [3.0, 5.0]], name="x")
     value = evaluate(x.sum(axis=0) - x.sum(axis=1), passes=pipeline(passes.Dedup, answer))
     return agree("x.sum(axis=0) − x.sum(axis=1), with sums over different axes", value, [1.0, -1.0])

@@ -145,7 +145,7 @@ class Composite(Layer):
         return feedback.needed or bool(sublayer.updates())
 
     def _feedback(self, name: str, active: Mapping[str, bool]) -> Feedback:
-        """Decide whether a sublayer feeds back; ``active`` maps earlier ones to whether they update or feed back."""
+        """Decide whether a sublayer feeds back; ``active`` states which earlier sublayers update or feed back."""
         policies = self.policies.of(name, self.name)
         own, inherited = [p.given.get(GradPolicy.feedback_output) for p in (policies, self.policies)]
         # A policy of the composite requests the gradients of the composite's inputs, not of its sublayers' inputs.

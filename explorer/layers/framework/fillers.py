@@ -19,7 +19,7 @@ from explorer.core.types.tensor_type import Array, Shape
 
 
 class VarScalePolicy(PolicyClass):
-    """Policy that overrides the distribution of VarScale fillers; None keeps the filler's own."""
+    """Policy that overrides the distribution of VarScale fillers; with None, each filler keeps its distribution."""
 
     distribution = Minor(None, among=(None, "uniform", "normal"), recorded=False)
 

@@ -133,7 +133,7 @@ class Layer:
     _running: ClassVar[frozenset[str]] = frozenset(
         {"_name", "_train", "policies", "types", "forward_records", "pending_gradients", "blueprint", "_function"}
     )
-    """attributes of all layers that are not part of a blueprint"""
+    """attributes that every layer has, but that are not part of its blueprint"""
 
     def __init_subclass__(cls) -> None:
         check_names(cls, Layer, "the layer class")

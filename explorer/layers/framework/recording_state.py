@@ -61,7 +61,7 @@ def current_expander() -> Expander | None:
 
 @contextmanager
 def expanding(expander: Expander) -> Iterator[None]:
-    """Record the operations of layers called in the block with ``expander``."""
+    """Let ``expander`` record the operations of layers that are called in the block."""
     outer, _state.expander = _state.expander, expander
     try:
         yield

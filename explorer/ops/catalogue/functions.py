@@ -1,7 +1,7 @@
-"""Recording functions of all operations, for type checkers and editors; importing this module registers every family.
+"""Recording functions of all operations, for type checkers and editors; importing this module registers them.
 
-Each family lists its functions in ``__all__``. At run time ``ex.tanh`` and ``ex.ops.tanh`` are looked up in the
-registry, which also contains user-defined operations.
+Each module of operations lists its functions in ``__all__``. At run time ``ex.tanh`` and ``ex.ops.tanh`` are looked up
+in the registry, which also contains user-defined operations.
 """
 
 # ruff: noqa: F403

@@ -46,7 +46,7 @@ _COMPOSITION = "It is composed of other operations and uses their gradients and 
 
 
 def page(operation: Operation) -> str:
-    """Return the help page of ``operation``, which has no attributes: signature, docstring, facts and an example."""
+    """Return the help page of an ``operation`` without attributes: signature, docstring, facts and an example."""
     cls = type(operation)
     names = operand_names(operation)
     text = [f"{cls.name}({', '.join(names)}) → expression", "", inspect.cleandoc(cls.__doc__ or ""), "", facts(cls)]
@@ -188,7 +188,7 @@ def _laws(cls: type[Operation]) -> str:
 
 
 def _example(operation: Operation, names: tuple[str, ...]) -> str:
-    """Return the source and the result of the first declared example; elementwise operations get three elements."""
+    """Return the source and the result of the first declared example; elementwise operands have three elements."""
     example = next(iter(operation.examples), None)
     if example is None:
         return ""

@@ -85,8 +85,8 @@ class Recurrence(Scan):
     """Scan of a cell in ``CELLS``.
 
     The operands are the initial states, inputs times weights, state weights and bias; the results are the last states
-    and the output sequence. If ``has_lengths`` is true, step numbers follow the inputs, and the sequences' lengths are
-    the last operand.
+    and the output sequence. If ``has_lengths`` is true, the step numbers are the operand after the inputs, and the
+    sequences' lengths are the last operand.
     """
 
     cell: str

@@ -93,7 +93,7 @@ class OneHot(Structured):
     value: Number
     dtype: np.dtype[Any]
     device: Device = cpu
-    view: ClassVar[bool] = False  # a broadcast number has equal elements
+    view: ClassVar[bool] = False  # unlike a broadcast number, the elements differ
     examples = (Example(length=5, position=2, value=1.0, dtype=np.dtype("float64")),)
 
     def infer(self) -> TensorType:

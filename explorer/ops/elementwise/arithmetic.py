@@ -250,8 +250,8 @@ class Select(Elementwise):
         if bits is None or not a.dtype == b.dtype == out.dtype or condition.dtype != np.bool_:
             np.copyto(out, np.where(condition, a, b), casting="same_kind")
             return out
-        # Select by bit operations on the elements, which is exact. NumPy's where branches for each element, which takes
-        # ten times as long for irregular conditions, as in the gradient of relu.
+        # Select by bit operations on the elements, which is exact. NumPy's ``where`` uses a branch for each element,
+        # which takes ten times as long for irregular conditions, as in the gradient of relu.
         selected, other = a.view(bits), b.view(bits)
         if not other.ndim and not other:
             np.multiply(selected, condition.astype(bits), out=out.view(bits))

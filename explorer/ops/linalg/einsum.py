@@ -73,7 +73,7 @@ def _combine(equation: str, *expressions: Expr) -> Expr:
                 if sizes[letter] != 1:
                     raise OperandError(
                         f"einsum: {equation!r} with {', '.join(repr(x.type) for x in expressions)}",
-                        rule=f"axes with one letter must have equal sizes; {letter} has {sizes[letter]} and {size}",
+                        rule=f"axes with equal letters must have equal sizes; {letter} has {sizes[letter]} and {size}",
                         fix="use another letter for one of the axes, or transpose the operand",
                     )
                 sizes[letter] = size

@@ -58,8 +58,8 @@ class Stack(Movement):
 class GatherStack(Movement):
     """Stack of elements of batched operands, and of single tensors, along a new first axis.
 
-    ``runs`` are (operand, start, stop) in the order of the result. A run contains the elements start … stop − 1 of the
-    operand; start = stop means that the whole operand is one element.
+    ``runs`` contains tuples (operand, start, stop) in the order of the result. A run contains the elements start … stop
+    − 1 of the operand; start = stop means that the whole operand is one element.
 
     The batching pass records this operation with ``of`` if a batch reads elements of earlier batches' results. Slices
     and a Stack would need a node and a copy for each element, whereas a run is copied at once.

@@ -323,7 +323,7 @@ def expand_dims(x: Any, axis: int | tuple[int, ...]) -> Expr:
 
 @public
 def squeeze(x: Any, axis: int | tuple[int, ...] | None = None) -> Expr:
-    """Remove the axes ``axis`` (one or several), which must have size 1; None: remove all axes of size 1.
+    """Remove the axes ``axis`` (one or several), which must have size 1; None removes all axes of size 1.
 
     >>> ex.squeeze(np.zeros((2, 1, 3, 1))).shape
     (2, 3)

@@ -40,7 +40,7 @@ def map(function: Callable[..., Any], *samples: Any) -> Any:
     Otherwise they are a sequence of arrays, expressions, numbers, lists of numbers, or nested tuples, lists and dicts
     of these; the result is a sequence of expressions, which ``evaluate`` returns as a list, and one node is recorded
     for each shape of samples. If several ``samples`` are given, they must have equal lengths, and the function receives
-    one argument from each. All samples share the values that the function captures, whose gradients are summed.
+    one argument from each. Values that the function captures are shared by all samples, and their gradients are summed.
 
     An ``ex.function`` is traced once for each shape, any other function at each ``map``. Raises OperandError if the
     samples are invalid or have different lengths.
@@ -149,7 +149,7 @@ class Rows:
 
 
 class Members(Container):
-    """Sequence of a mapped function's results; indexing and iterating record reads of single rows.
+    """Sequence of a mapped function's results; each member that is read is recorded as a row of a stacked value.
 
     ``ex.evaluate`` returns a list of arrays. If all members have the same shape, ``stacked`` is one expression that
     contains all of them.

@@ -1,10 +1,10 @@
 """Convolution (cross-correlation, as in deep learning) along one to three axes, and its two adjoints.
 
-The operations are two-dimensional: ``conv`` treats sequences as images of height 1, and adds convolutions of planes for
-volumes. The gradients of all three operations are again these operations, so gradients of any order exist. Unfolding
-whole images would need h · w times their memory, so the kernels (``kernels``) divide a result into tiles and compute
-matrix products for each tile. On a GPU, many small products are slow, so there one product of unfolded images is
-computed.
+The operations are two-dimensional: ``conv`` treats sequences as images of height 1, and computes convolutions of
+volumes as sums of convolutions of planes. The gradients of each operation are the other two operations, so gradients of
+any order exist. Unfolding whole images for h × w filters would need h · w times their memory, so the kernels
+(``kernels``) divide a result into tiles and compute matrix products for each tile. On a GPU, many small products are
+slow, so there one product of unfolded images is computed.
 
 For filters w and images x, y[n, o, i, j] = Σ x[n, c, i · s − p + a · d, j · s − p + b · d] · w[o, c, a, b] over c, a,
 b, with stride s, padding p and dilation d; pixels outside the image are 0. A NaN or ∞ affects only the results whose

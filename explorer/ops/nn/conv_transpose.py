@@ -3,8 +3,8 @@
 A transposed convolution is the same operation as the gradient of a convolution with respect to its images.
 
 Filters are (C, O / groups, h, w), with input channels first. The corresponding convolution maps O to C channels, so
-this is its usual filter layout. As in ``conv``, sequences are treated as images of height 1, and volumes as sums over
-the planes of their filters. (ONNX: ConvTranspose; PNNX: nn.ConvTranspose1d and 2d, F.conv_transpose1d and 2d.)
+this is its usual filter layout. As in ``conv``, sequences are treated as images of height 1. For volumes, the results
+for all filter planes are added. (ONNX: ConvTranspose; PNNX: nn.ConvTranspose1d and 2d, F.conv_transpose1d and 2d.)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from explorer.ops.nn.kernels.window import Lengths, Padding, Pair, Window, for_e
 __all__ = ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
 _PHASE = 16
-"""steps counted for each phase of a transposed convolution, because each phase is a convolution"""
+"""number of steps that count against the step limit for each phase of a transposed convolution"""
 
 
 @public
@@ -193,7 +193,7 @@ def _transposed_by_planes(
     """Compute the adjoint of a volume convolution as a sum over the planes of the filters.
 
     The result has ``length`` planes. The planes computed from each plane of the filters are spaced by the stride along
-    the depth and shifted by the plane's index; then they are added and cropped.
+    the depth and shifted by the index of this filter plane; then they are added and cropped.
     """
     batch_size, channels, depth = x.shape[:3]
     step, (low, high), gap, plane = window.strides[0], window.padding[0], window.dilation[0], window.plane()

@@ -24,8 +24,8 @@ __all__ = ["nll_loss", "nll_loss_gradient"]
 class NllLoss(Operation):
     """Negative log likelihood −Σ t·log p / Σ t of probabilities p for class weights t (MetaNN: NLLLoss).
 
-    For p = 0, the loss is ∞ if t > 0, and NaN (0 · ∞) if t = 0. With y the loss and g its gradient, the gradient for t
-    is −g · (log p + y) / Σ t, and for p it is −g · t / (p · Σ t).
+    For p = 0, the loss is ∞ if t > 0, and NaN (0 · ∞) if t = 0. For the loss y and its upstream gradient g, the
+    gradient for t is −g · (log p + y) / Σ t, and for p it is −g · t / (p · Σ t).
     """
 
     accumulates = True

@@ -188,7 +188,7 @@ def _taps(position: Expr, length: int, ring: int, method: str, padding: str, ali
     reach = _REACH[method]
     tap_positions = [low + offset if offset else low for offset in range(1 - reach, reach + 1)]
     if method == "cubic" and padding != "zeros":
-        # PyTorch and ONNX Runtime move the taps of a cubic into the image, not the point
+        # for cubic interpolation, PyTorch and ONNX Runtime move the taps into the image, not the point
         tap_positions = [_inside(tap, length, padding, aligned) for tap in tap_positions]
     return [_Tap(_index(tap, length, ring), weight) for tap, weight in zip(tap_positions, weights, strict=True)]
 

@@ -155,7 +155,7 @@ def sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 class Sum(Adjustable, Reduction):
     """Sum over axes; as in NumPy, narrow integers are summed in the platform's default integer.
 
-    A sum over no axes returns the operand, where −0.0 stays −0.0; any other sum starts from 0.0, as in NumPy.
+    A sum over no axes returns the operand unchanged, including any −0.0; every other sum starts from 0.0, as in NumPy.
     AccumulationPolicy selects another combining operation or a wider dtype.
     """
 
@@ -168,7 +168,7 @@ class Sum(Adjustable, Reduction):
         return sum_dtype(dtype)
 
     def with_policies(self, policies: Policies) -> Operation:
-        """Return the operation set by ``policies``, which may be a product or have a wider accumulation dtype."""
+        """Return the operation that ``policies`` select: a product, or a sum with or without a wider dtype."""
         product = policies.select(AccumulationPolicy).by == "product"
         return accumulating(Prod(self.axes, self.keepdims) if product else self, policies)
 
@@ -236,7 +236,7 @@ class Mean(Adjustable, Reduction):
 
 
 class Prod(Adjustable, Reduction):
-    """Product over axes, with the dtype of a sum. Gradients are correct even if elements are 0."""
+    """Product over axes, with the same result dtype as a sum. Gradients are correct even if elements are 0."""
 
     ufunc = np.multiply
     accumulates = True

@@ -2,9 +2,9 @@
 
 NumPy processes the last elements of a row one by one if they do not fill a SIMD vector. Without an initial value there
 always are such elements, because the reduction starts from the row's first element. For 1,024 rows of 8 float32
-numbers, ``maximum.reduce`` takes 45 µs; finding the positions with argmax and taking the elements there takes 10 µs.
-For 4,096 rows of 128 numbers, ``maximum.reduce`` takes 370 µs, the same with an initial value of −∞ takes 135 µs, and
-argmax takes 160 µs (NumPy 2.4, AVX-512). All of these methods propagate NaN.
+numbers, ``maximum.reduce`` takes 45 µs; finding the positions with argmax and reading the elements at these positions
+takes 10 µs. For 4,096 rows of 128 numbers, ``maximum.reduce`` takes 370 µs, the same with an initial value of −∞ takes
+135 µs, and argmax takes 160 µs (NumPy 2.4, AVX-512). All of these methods propagate NaN.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _EXAMPLES = (Example(real(2, 3, 4), axis=1), Example(real(5), axis=0))
 
 
 class ArgExtreme(Operation, abstract=True):
-    """Base class of operations that return the position of the first extremum along an axis; NaN counts as one."""
+    """Base class of operations that return the position of an axis's first extremum; NaN counts as an extremum."""
 
     axis: int
     keepdims: bool = False
@@ -224,7 +224,7 @@ def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Expr:
 
 @public
 def argsort(x: Any, axis: int = -1, descending: bool = False) -> Expr:
-    """Return the positions (int64) that sort the elements along an axis; the sort is stable. Shape as ``x``.
+    """Return the positions (int64), with the shape of ``x``, that sort the elements along an axis; the sort is stable.
 
     >>> ex.evaluate(ex.argsort(np.array([3, 1, 2])))
     array([1, 2, 0])

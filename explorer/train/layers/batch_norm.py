@@ -123,7 +123,7 @@ def _samples_first(value: Expr, samples: str, channels: int) -> Expr:
     if x.ndim < 2 or x.shape[1] != channels:
         raise OperandError(
             f"a BatchNorm of {counted_text(channels, 'channel')} with an input {value.type}",
-            rule="samples must be (N, channels, …), or (channels, …, N) if they are last",
+            rule="samples must be (N, channels, …), or (channels, …, N) with samples='last'",
             fix=f"BatchNorm(name, {x.shape[1] if x.ndim > 1 else 1})",
         )
     return x

@@ -1,7 +1,7 @@
 """Recurrent layers over whole sequences: long short-term memory and the gated recurrent unit.
 
-Like torch and ONNX files, these layers record a recurrence that runs in one kernel. `ex.layers.Recurrent` computes the
-same values step by step, and supports custom cells.
+As in torch and ONNX files, a whole recurrence is one operation, which runs in one kernel. `ex.layers.Recurrent`
+computes the same values step by step, and supports custom cells.
 """
 
 from __future__ import annotations

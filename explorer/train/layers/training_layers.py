@@ -1,7 +1,7 @@
 """Layers that compute differently in training, and their interface to a training step.
 
-In inference they are ordinary layers. In training, ``in_training`` records other expressions, which may read the step
-number, and may replace statistics, which are parameters of the layer.
+In inference they are ordinary layers. In training, ``in_training`` records other expressions. They may read the step
+number, and may replace the layer's statistics, which are parameters.
 """
 
 from __future__ import annotations

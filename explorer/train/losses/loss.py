@@ -42,7 +42,7 @@ class Loss:
     """
 
     takes_classes: ClassVar[bool] = False
-    """whether a label may contain class indices, and then has no axis of classes"""
+    """whether a label may contain class indices; such a label has no axis of classes"""
 
     reduction: str = "mean"
     """how the losses of samples are combined to the batch loss: "mean" or "sum"; "none" returns the losses of all
@@ -157,7 +157,7 @@ class ReducedLoss(Loss):
         self.reduction = reduction
 
     def weights(self, output: Expr, label: Expr) -> Expr | None:
-        """Record the samples' weights, by whose sum a mean is divided; None for equal weights."""
+        """Record the samples' weights; a mean is divided by their sum. Return None for equal weights."""
         return None
 
     def reduced(self, losses: Expr, weights: Expr | None = None) -> Expr:

@@ -99,10 +99,10 @@ class CrossEntropy(ClassLoss):
     """Mean over samples of −Σ label · log softmax(output) along the last axis; the output contains logits.
 
     Labels are class indices, or probabilities with the output's shape. ``smoothing`` is the fraction of each label that
-    is distributed evenly over all classes. Samples with the class index ``ignored``, such as −100, do not count, not
-    even in the mean. ``class_weights`` contains a weight per class; for class indices, the mean is divided by the sum
-    of the samples' weights. ``reduction`` is "mean", "sum", or "none" for a loss per sample. For class indices, a score
-    of −∞ excludes its class. All values are as in torch.
+    is distributed evenly over all classes. Samples whose class index is ``ignored``, for example −100, are counted
+    neither in the sum nor in the mean. ``class_weights`` contains a weight per class; for class indices, the mean is
+    divided by the sum of the samples' weights. ``reduction`` is "mean", "sum", or "none" for a loss per sample. For
+    class indices, a score of −∞ excludes its class. All values are as in torch.
 
     >>> ex.train.CrossEntropy(ignored=-100)(np.zeros((3, 2)), np.array([1, 0, -100]))
     0.6931471805599453
@@ -186,9 +186,9 @@ class NegativeLogLikelihood(ClassLoss):
     """−Σ label · log(output) / Σ label; the output contains probabilities, for example from a softmax
     (``ex.nll_loss``).
 
-    Labels are class indices, or weights with the output's shape; ``class_weights`` multiply both. With ``reduction``
-    "sum", the loss is not divided by Σ label; "none" gives a loss per sample. After a softmax, the plan uses the stable
-    form.
+    Labels are class indices, or weights with the output's shape; ``class_weights`` multiply labels of either kind. With
+    ``reduction`` "sum", the loss is not divided by Σ label; "none" gives a loss per sample. After a softmax, the plan
+    uses the stable form.
     """
 
     def record(self, output: Expr, label: Expr) -> Expr:

@@ -54,7 +54,7 @@ class GradientOptions:
         return gradient + value * self.weight_decay if self.weight_decay and not self.decoupled else gradient
 
     def decayed(self, value: Expr, rate: Expr) -> Expr:
-        """Record the value for the rule, reduced by decoupled decay; ``rate`` has its dtype and device."""
+        """Record the value for the rule, reduced by decoupled decay; ``rate`` has the value's dtype and device."""
         return value * (1.0 - rate * self.weight_decay) if self.decays_values else value
 
     @property

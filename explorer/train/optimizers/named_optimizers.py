@@ -1,4 +1,4 @@
-"""Optimizers with a fixed update rule, which accept its numbers and the options of any optimizer."""
+"""Optimizers with a fixed update rule. They accept the rule's numbers and the options of any optimizer."""
 
 from __future__ import annotations
 
@@ -57,49 +57,49 @@ class _Named(Optimizer):
 
 
 class SGD(_Named):
-    """Optimizer by gradient descent."""
+    """Optimizer that uses gradient descent."""
 
     rule_class = update_rules.SGD
 
 
 class Momentum(_Named):
-    """Optimizer by gradient descent with momentum, or with Nesterov's momentum."""
+    """Optimizer that uses gradient descent with momentum, or with Nesterov's momentum."""
 
     rule_class = update_rules.Momentum
 
 
 class Adagrad(_Named):
-    """Optimizer by Adagrad."""
+    """Optimizer that uses Adagrad."""
 
     rule_class = update_rules.Adagrad
 
 
 class Adam(_Named):
-    """Optimizer by Adam."""
+    """Optimizer that uses Adam."""
 
     rule_class = update_rules.Adam
 
 
 class AdamW(_Named):
-    """Optimizer by Adam with decoupled weight decay."""
+    """Optimizer that uses Adam with decoupled weight decay."""
 
     rule_class = update_rules.Adam
     defaults: ClassVar[Mapping[str, Any]] = {"weight_decay": 0.01, "decoupled": True}
 
 
 class AMSGrad(_Named):
-    """Optimizer by AMSGrad."""
+    """Optimizer that uses AMSGrad."""
 
     rule_class = update_rules.AMSGrad
 
 
 class RMSProp(_Named):
-    """Optimizer by RMSProp."""
+    """Optimizer that uses RMSProp."""
 
     rule_class = update_rules.RMSProp
 
 
 class Ftrl(_Named):
-    """Optimizer by FTRL-proximal."""
+    """Optimizer that uses FTRL-proximal."""
 
     rule_class = update_rules.Ftrl

@@ -26,9 +26,9 @@ class ParameterGroup:
     """Parameters with separate settings: ``rate``, ``weight_decay``, or ``frozen`` to keep them unchanged.
 
     Each name is a parameter (``"hidden/weight"``), a layer with all its parameters (``"hidden"``), or a pattern of
-    parameter names (``"*/bias"``). Other settings are the optimizer's. No gradients are computed for frozen parameters,
-    and ``clip_norm`` ignores them. Raises DeclarationError for a group without names or settings, and for frozen
-    parameters with a rate or a decay.
+    parameter names (``"*/bias"``). All other settings are taken from the optimizer. No gradients are computed for
+    frozen parameters, and ``clip_norm`` ignores them. Raises DeclarationError for a group without names or settings,
+    and for frozen parameters with a rate or a decay.
 
     >>> ex.train.AdamW(0.001, groups=[
     ...     ex.train.ParameterGroup("backbone", rate=0.0001), ex.train.ParameterGroup("embedding", frozen=True),
@@ -168,7 +168,7 @@ def as_rate(rate: float | LearningRate) -> LearningRate:
         raise DeclarationError(
             f"an optimizer of the rate {policy!r}",
             rule="a learning rate must be 0 or more, because a step goes against the gradient",
-            fix=f"{-base!r}; to make a loss larger, train its negative",
+            fix=f"{-base!r}; to increase a loss, minimize its negative",
         )
     return policy
 

@@ -25,7 +25,7 @@ from explorer.ops.nn.kernels.im2col import Im2col, drop_skipped_pixels, pixels, 
 from explorer.ops.nn.kernels.window import Window
 
 _MIN_FLOPS = 1 << 23
-"""minimum flops of a tile; an eighth without a matrix product"""
+"""minimum flops of a tile; an eighth of this if there is no matrix product"""
 _MIN_TILES = 4
 """minimum number of tiles; several tiles give several threads work, even if everything would fit into one tile"""
 _CHANNELS = 16

@@ -38,13 +38,13 @@ from explorer.ops.nn.kernels.window import Window
 
 _MIN_FLOPS = 1 << 23
 """minimum flops of a tile, about 0.1 ms on one core, several times the cost of passing a tile to another thread; an
-eighth without a matrix product"""
+eighth of this if there is no matrix product"""
 _MIN_TILES = 4
 """minimum number of tiles; several tiles give several threads work, even if everything would fit into one tile"""
 _MIN_FILTERS = 64
 """minimum number of the result's channels in a tile"""
 _MAX_SHIFTED_CHANNELS = 128
-"""maximum number of channels for *shifted*; with more, packing the filters takes as long as gathering windows"""
+"""maximum number of channels for the method *shifted*; with more, packing filters takes as long as gathering windows"""
 _ROWS = TILE_BYTES
 """maximum bytes of a depthwise result computed at once"""
 _MIN_RUN = 1024

@@ -81,7 +81,7 @@ class ImageGradient(NamedTuple):
         # it too, and the upstream pixels of these two taps are dilation / gcd apart.
         common = math.gcd(stride, dilation)
         every, spacing = stride // common, dilation // common
-        # at most one of ``every`` consecutive taps reads a given pixel
+        # among ``every`` consecutive taps, at most one reads a given pixel
         tapped = {(tap * dilation - before) % stride: tap for tap in range(min(size, every))}
         tapped = {phase: tapped[phase] for phase in sorted(tapped) if phase < length}
         phases: list[tuple[slice, slice, _Side | None]] = [

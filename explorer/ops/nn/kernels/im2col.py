@@ -50,8 +50,8 @@ class Im2col(NamedTuple):
     ) -> Callable[[], tuple[Array, ...]]:
         """Return a function that gathers all windows (N, rows, W′, h, w, C) and returns them with further views.
 
-        The windows are a view of the images if these are stored with channels last and contain all windows, otherwise
-        of a padded copy. ``views`` creates the further views from scratch arrays of the shapes and dtypes
+        The windows are a view of the images if these are stored with channels last and contain all windows, otherwise a
+        view of a padded copy. ``views`` creates the further views from scratch arrays of the shapes and dtypes
         ``scratch_types``. All views are cached for each combination of windows, ``key`` and ``scratch_types``.
         """
         (row_step, column_step), (top, left) = self.window.strides, [sides[0] for sides in self.window.padding]

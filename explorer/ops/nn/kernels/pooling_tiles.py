@@ -171,7 +171,7 @@ class PoolingForward(Pooling, abstract=True):
         return memory
 
     def scratch_elements(self, x: Shape, result: Shape, itemsize: int) -> int:
-        """Return the scratch elements that the largest tile needs if pixels are combined by axis."""
+        """Return the number of scratch elements that the largest tile needs if pixels are combined by axis."""
         covered = [
             (n, rows)
             for n, _, band, _ in _bands(result, itemsize)
