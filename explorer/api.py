@@ -307,7 +307,7 @@ def _refuse_planning(what: Any, of_expressions: Mapping[str, Any]) -> None:
     if changed:
         raise OperandError(
             f"explore of {class_text(what)} with {changed[0]}=…",
-            rule="run, record and plan must only be given for expressions and layers; all else is already planned",
+            rule="run, record and plan may be given only for expressions and layers; anything else is already planned",
             fix="ex.EvalPlan(record=…, without=…), net.plan(x, record=…)",
         )
 

@@ -1,7 +1,7 @@
-"""Outputs of expressions, plans, nets and modules as the last line of a cell: their text, and a picture.
+"""Text and picture that a cell shows if its last line is an expression, a plan, a net or a module.
 
-Nothing is planned or run for a picture: a plan is drawn as it is, and all else as recorded. A graph that would take
-longer than a moment to draw is shown as text only, such as the tensors of a large model after its training.
+Nothing is planned or run for a picture: a plan is drawn as it is, and all else as recorded. A graph that would
+take too long to draw is shown as text only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Checks of the arguments of public functions: option names, number of arguments, and types of simple values.
 
-Public functions check their arguments before they record or compute anything, so that errors name the wrong argument.
-Python's own error for a misspelt option lists no valid names; the decorators of this module add suggestions.
+Public functions check their arguments before they record or compute anything, so that errors name the argument that
+is wrong. Python's own error for a misspelt option lists no valid names; the decorators of this module add suggestions.
 """
 
 from __future__ import annotations

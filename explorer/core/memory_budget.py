@@ -142,7 +142,7 @@ def claim_steps(what: str, count: int) -> None:
     if account.steps + count > budget.steps:
         raise BudgetError(
             f"{what} claims {count:,} steps" + _earlier_claims(f"{account.steps:,}", account.steps),
-            rule=f"a net must unroll at most {budget.steps:,} steps and parts (budget.steps)",
+            rule=f"a net may unroll at most {budget.steps:,} steps and parts (budget.steps)",
             fix=f"ex.budget.steps = {account.steps + count}",
         )
     account.steps += max(0, count)

@@ -37,7 +37,7 @@ class Sizes(tuple[int, ...]):
 
     @property
     def columns(self) -> int:
-        """Number of columns of a matrix, or of each matrix of a three-d array."""
+        """Number of columns of a matrix, or of each matrix in a 3-D array."""
         return self._named("columns", {2: 1, 3: 2})
 
     @property

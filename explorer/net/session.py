@@ -468,7 +468,8 @@ def cache(table: dict[Any, Any], key: Any, value: Any) -> None:
 
 @dataclass(slots=True)
 class _Question:
-    """Program that computes the values that a builder requests, and for each answer the next question or the build."""
+    """Request of a builder for values: the program that computes them and, for each answer, the next question or the
+    finished build."""
 
     program: Program
     operator: str

@@ -114,7 +114,7 @@ def _on_both_sides(nodes: set[int], first: set[int], second: set[int]) -> bool:
 
 
 def accounts(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[str]:
-    """Return sentences about whether two nodes run in one kernel, why they do not, and in which kernels they run."""
+    """Return sentences that say in which kernels two nodes run and, if these differ, why."""
     final, kernel_of = recording.resolver(recording.end), _kernel_of(recording)
     told = [node for side in (nodes, others) for node in _told(side, final, kernel_of)]
     node_sentences = dict.fromkeys(_node_sentence(recording, node, final, kernel_of) for node in told)

@@ -31,7 +31,7 @@ _KERNELS = 4
 def assert_fused(plan: AnyPlan, *what: Subject) -> None:
     """Assert that a single kernel computes all of these operations.
 
-    Each argument is an expression, or the name of operations (``"tanh"``, ``"block / tanh"``), a layer, a scope or an
+    Each argument is an expression or a name: of operations (``"tanh"``, ``"block / tanh"``), a layer, a scope or an
     operator of a file. A name refers to all operations with that name. Raises OperandError for a single operation.
 
     >>> x = ex.tensor([1.0, 2.0])

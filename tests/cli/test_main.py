@@ -80,7 +80,7 @@ def test_boxes_are_open_down_to_a_depth(
     assert "depth=0" in Path("page.html").read_text()
     with pytest.raises(SystemExit):
         main(["show", MODEL, "--depth", "-1", "-o", "no.svg"])
-    assert "a depth must be an integer" in capsys.readouterr().err
+    assert "the depth must be an integer" in capsys.readouterr().err
 
 
 @pytest.mark.spec("V-15")

@@ -218,7 +218,7 @@ def answering(answer: Any) -> None:
         (lambda node: ex.Applied(ex.tanh(x[0]), "wrong"), "must have the node's type"),
         (lambda node: ex.Applied(node, "itself"), "must not read the node"),
         (lambda node: ex.Applied(node * 1.0, "a loop"), "must not read the node"),
-        (lambda node: ex.Applied(node.operation(*node.operands), "for ever"), "return None at its own replacement"),
+        (lambda node: ex.Applied(node.operation(*node.operands), "for ever"), "return None for its own replacement"),
     ],
     ids=["no answer", "another type", "itself", "a loop", "for ever"],
 )

@@ -79,7 +79,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def depth(text: str) -> int:
     """Return the depth to which boxes are open; argparse prints the error for invalid text."""
     if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r}: a depth must be an integer of 0 or more, such as 1")
+        raise argparse.ArgumentTypeError(f"{text!r}: the depth must be an integer of at least 0, such as 1")
     return int(text)
 
 

@@ -43,7 +43,7 @@ class SourceLocation(NamedTuple):
 
 
 class CodeLocation(SourceLocation):
-    """Line recorded while the program ran; ``filename`` is its code's file name."""
+    """Line of code, recorded while the program ran; ``filename`` is the file name of its code object."""
 
     filename: str
 

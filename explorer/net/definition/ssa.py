@@ -112,7 +112,7 @@ class Resolver:
                         operator,
                         f"weight {attribute!r} of operator {operator.name!r} has {len(weight.shape)} axes: "
                         f"{weight.shape[:AXES]}",
-                        rule=f"an array must have at most {AXES} axes and, without empty axes, at most 2⁶³ − 1 bytes",
+                        rule=f"an array must have at most {AXES} axes and at most 2⁶³ − 1 bytes",
                         fix="export the model again",
                     )
             read = frozenset(operator.inputs if operator.input_names else ())

@@ -118,6 +118,6 @@ def _check_inputs(type: str, placeholders: Sequence[Expr], needed: Collection[in
         if placeholder.uid in needed:
             raise OperandError(
                 f"input {at} of {type} was overwritten",
-                rule=f"the gradient of {type} must have the input from which the output was computed",
+                rule=f"the gradient of {type} needs the input from which the output was computed",
                 fix="write the operator's output under another name",
             )

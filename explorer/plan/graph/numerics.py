@@ -29,7 +29,7 @@ LEVELS: tuple[Level, ...] = get_args(Level)
 EFFECTS: dict[str, str] = {
     "exact": "the same bits",
     "rounding": "the last digits may differ",
-    "reordering": "terms are added in another order, if the program specifies none",
+    "reordering": "terms may be added in another order, so the last digits may differ",
     "reassociating": "the order of operations changes, which may cause overflow, underflow or cancellation",
 }
 """class → its effect on numbers, as shown in panels and in the catalogue of reasons"""

@@ -114,7 +114,7 @@ class PlanGraph:
         if self.schedule is None:
             raise StateError(
                 "the schedule of a graph that is not ordered",
-                rule="passes that read the order of kernels must come after order",
+                rule="passes that read the order of kernels must come after the pass 'order'",
                 fix="move the pass to the end of passes=[…]",
             )
         return self.schedule

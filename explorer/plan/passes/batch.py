@@ -499,7 +499,7 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
     """Return buckets in order of dependency, and a map from the uid of a call to its Item nodes.
 
     Buckets are sorted by call depth; at each depth calls come first, then operations by level. Equal operations on
-    operands of the same types are a bucket only if there are at least ``fewest`` of them.
+    operands of the same types form a bucket only if there are at least ``fewest`` of them.
     """
     depth: dict[int, tuple[int, int]] = {}
     """uid of a node → (maximum number of calls, maximum number of operations) on a path to the node"""

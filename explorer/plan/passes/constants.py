@@ -23,8 +23,8 @@ class Constants(Pass):
     name = "constants"
     prepared_once = Reason(
         "prepared_once",
-        "{count:operation is|operations are} computed once, before the first run, not in every run, because only "
-        "weights and other constants are read. This keeps {kept_bytes} of results in memory.",
+        "{count:operation is|operations are} computed once, before the first run, not in every run, because "
+        "no input is read, only weights and other constants. This keeps {kept_bytes} of results in memory.",
         meaning="Weights are tensors that the program holds; inputs are passed at each run. A result that depends on "
         "no input is the same in every run.",
         change='ex.EvalPlan(without=["constants"]) computes them in every run and keeps nothing.',

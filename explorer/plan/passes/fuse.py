@@ -76,7 +76,7 @@ class Fuse(Pass):
     )
     reduced_halved = Reason(
         "reduction",
-        f"{_IN_PARTS} They are added in NumPy's order, so the result has the same bits as without fusion.",
+        f"{_IN_PARTS} The partial sums are added in NumPy's order, so the result has the same bits as without fusion.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}. Rows that are too long for the cache are divided at the same positions as "
         "in NumPy's summation.",
         change=_UNFUSED,

@@ -80,7 +80,7 @@ class Inline(Pass):
     )
     dear = Reason(
         "stacking_costs_more",
-        "{count:call} to `{name}` run one after another, not at once on stacked operands, because at once they would "
+        "{count:call} to `{name}` run one after another, not batched on stacked operands, because batched they would "
         "take an estimated {together_us}, but one after another they take {separate_us}.",
         meaning=_MAP,
     )
@@ -102,14 +102,14 @@ class Inline(Pass):
     )
     not_batchable = Reason(
         "not_batchable",
-        "{count:call} to `{name}` run one after another, not at once on stacked operands, because `{name}` contains "
+        "{count:call} to `{name}` run one after another, not batched on stacked operands, because `{name}` contains "
         "`{inner}`, which cannot be computed on stacked operands: {why}.",
         meaning=_MAP,
         change="Move this operation out of the function or, if it is user-defined, give it a batch() method.",
     )
     not_asked = Reason(
         "left_out",
-        "{count:call} to `{name}` run one after another, not at once on stacked operands, because the plan was built "
+        "{count:call} to `{name}` run one after another, not batched on stacked operands, because the plan was built "
         "without batching.",
         meaning=_MAP,
         change="Build the plan with ex.EvalPlan(), which batches calls by default.",

@@ -25,7 +25,7 @@ from explorer.plan.graph.reasons import Reason
 _SMALL = 10
 """maximum time of a small product, as a multiple of the time to start a kernel"""
 
-_METHOD = "x @ A and x @ B are the columns of x @ np.hstack([A, B])."
+_METHOD = "The columns of x @ np.hstack([A, B]) are those of x @ A, then those of x @ B."
 
 
 @dataclass(frozen=True)

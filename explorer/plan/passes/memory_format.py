@@ -83,7 +83,7 @@ class MemoryFormat(Pass):
     def _prefers(self, kernel: Kernel, graph: PlanGraph, pixel_by_pixel: set[int]) -> bool:
         """Return whether a kernel writes images faster with channels last.
 
-        These are convolutions, and other operations whose operands are images stored with channels last.
+        This is true of convolutions, and of other operations whose operands are images stored with channels last.
         """
         first = kernel.nodes[0].operation
         if first.channels_last:

@@ -22,8 +22,8 @@ class Prune(Pass):
     name = "prune"
     replaced = Reason(
         "unneeded",
-        "{count:node (operation or value) is|nodes (operations or values) are} removed, because other decisions "
-        "replaced everything that read the result ({readers}).",
+        "{count:node (operation or value) is|nodes (operations or values) are} removed, because nothing reads "
+        "the result any more: other decisions replaced its readers ({readers}).",
         meaning="If a decision replaces an operation by something simpler, operands that nothing else reads are "
         "removed.",
     )

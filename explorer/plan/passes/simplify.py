@@ -52,7 +52,7 @@ class Simplify(Pass):
     name = "simplify"
     unreached = Reason(
         "unreached",
-        "This gradient is zero, so nothing is computed for it, because the loss does not depend on the value with "
+        "This gradient is zero, and nothing is computed for it, because the loss does not depend on the value with "
         "respect to which it is differentiated.",
         meaning="Such a zero is a ZeroTensor: it stores no elements and takes no time to compute.",
         change="If the loss should depend on this value, use the value in its computation.",
@@ -184,7 +184,7 @@ class Simplify(Pass):
                 pending.extend(reversed(self._apply_first(current, rules, graph)))
         raise DeclarationError(
             f"rules that replaced {node.operation.label} and its replacements {_ENDLESS:,} times",
-            rule=f"a rule must return None at its own replacement; the last rule was {graph.decisions[-1].rule}",
+            rule=f"a rule must return None for its own replacement; the last rule was {graph.decisions[-1].rule}",
             fix="return None from match() for a node that already has the form of the replacement",
         )
 

@@ -92,8 +92,8 @@ class Folding:
     large = Reason(
         "large",
         "`{operation}` is computed in each run, even though it reads only constants, because it reads {read:element} "
-        "and returns {size}: only small constants (at most {listed} different elements) are computed while the plan "
-        "is built.",
+        "and returns {size}: while the plan is built, only results of at most {listed} elements are computed, and only "
+        "if this is fast.",
         meaning="A plan contains the elements of its constants as a list, so constants must be small.",
     )
 

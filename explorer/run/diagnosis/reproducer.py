@@ -189,7 +189,7 @@ def _differentiated(planned: Plan, part: _Part) -> str:
 
 
 def _rewritten(planned: Plan, decision: Decision) -> Iterator[str]:
-    """Yield sources for a value whose gradient was recorded in stable form, with increasingly many operands."""
+    """Yield candidate sources for a value whose gradient was recorded in stable form; each computes more operands."""
     forward = {expressions(planned)[node].scope.payload for node in decision.subjects}  # type: ignore[union-attr]
     for value in [node for node in planned.graph.recorded if node.uid in forward]:
         included = {value.uid: value}

@@ -435,7 +435,7 @@ def _without_updates(planned: Plan, count: int) -> Plan:
 
 
 def _last_reads(schedule: Schedule) -> dict[int, list[int]]:
-    """Return, by kernel index, the uids of constants whose last reader is this constant kernel."""
+    """Return a dict from the index of each constant kernel to the uids of the constants that it is the last to read."""
     last: dict[int, int] = {}
     for index, kernel in enumerate(schedule.kernels):
         if kernel.constant:

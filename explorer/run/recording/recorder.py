@@ -243,7 +243,7 @@ def dimensions(recording: Recording, nodes: Sequence[Expr]) -> dict[int, Dimensi
 
 
 def numbers(nodes: Sequence[Expr]) -> dict[int, float]:
-    """Return node id → value, for real leaves in memory that have one element."""
+    """Return a dict from node id to value for leaves in memory that hold one real number."""
     return {
         index: float(numbers_of(node.storage.array).item())
         for index, node in enumerate(nodes)

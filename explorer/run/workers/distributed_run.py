@@ -320,7 +320,7 @@ class Distribution(NamedTuple):
 
 
 def distribute(planned: Plan, network: Network, always: bool = False) -> Distribution:
-    """Distribute a plan over the workers of ``network``; with ``always``, send calls to workers at any cost."""
+    """Distribute a plan over the workers of ``network``; with ``always``, send calls regardless of the cost."""
     schedule = planned.schedule
     work = chain_tasks(
         schedule, at_home=lambda kernel: _at_home(kernel, network, always), away=lambda kernel: _away(kernel, always)

@@ -19,7 +19,7 @@ from explorer.view.replay.steps import position_at
 
 @dataclass(frozen=True)
 class ViewState:
-    """State of a view that a file reproduces, as it was when a reader saved the file."""
+    """State of a view when it was saved, which the saved file shows again when it is opened."""
 
     theme: str = "auto"
     step: int | None = None

@@ -211,7 +211,7 @@ class _Folder:
         return len(blocks) >= CHAIN // 2 and len({self.structure.of(items[index]) for index in blocks[0]}) > 1
 
     def _is_chain(self, items: Sequence[BoxItem], block: Sequence[int]) -> bool:
-        """Return whether a block is part of a plain chain, which is folded as a chain."""
+        """Return whether a block belongs to a plain chain, and is therefore folded with this chain."""
         inside = [items[index] for index in block]
         return all(table == "slot" and self.readers[slot] <= 1 and self.operands[slot] == 1 for table, slot in inside)
 

@@ -9,7 +9,7 @@ from explorer.view.layout.edge_labels import EdgeLabel
 
 @dataclass(frozen=True, slots=True)
 class BoxLayout:
-    """Layout of one open box with all child boxes closed, in px, in the box's frame, in which values flow down."""
+    """Layout of one open box whose child boxes are all closed, in px relative to the box; values flow down."""
 
     size: tuple[int, int]
     ports: tuple[tuple[int, ...], tuple[int, ...]]

@@ -106,7 +106,8 @@ def of_node(recording: Recording, leaves: Leaves, node: int) -> Totals:
 
 
 def of_boxes(recording: Recording, slots: Slots, tree: Tree) -> list[Totals]:
-    """Return the totals of every box and its contents; the first node of each slot counts, except inlined calls."""
+    """Return each box's totals, including its contents; of each slot only the first node is counted, and inlined calls
+    are not counted."""
     totals, leaves = [Totals()] * len(tree.boxes), leaves_of(recording)
     parameters, nodes_flops, nodes_bytes = leaves.parameters, recording.nodes.flops, recording.nodes.bytes
     for box in tree.postorder():

@@ -1,4 +1,4 @@
-"""Texts of closed boxes whose own nodes were removed, and which contain only rows of batches.
+"""Texts of closed boxes that have lost their own nodes and now contain only rows of batches.
 
 Batching removes the nodes of many calls from the graph, and inserts one batch, with an ``index`` for each
 row that other nodes read. The boxes of the calls remain; without these texts they would look empty.

@@ -152,7 +152,7 @@ def _cells() -> Cells:
 
 
 def _running_cell() -> str | None:
-    """Return the id of the cell whose output is written, as set by the notebook; None outside notebook cells."""
+    """Return the id of the cell that is producing output, as set by the notebook, or None outside notebook cells."""
     cell: str | None = ((request() or {}).get("metadata") or {}).get("cellId")
     return cell
 

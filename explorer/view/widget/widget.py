@@ -273,7 +273,7 @@ class GraphView(NotebookWidget):
     def trace(self, node: int | str, direction: str = "inputs") -> None:
         """Select a node and highlight all nodes it depends on, or, with ``direction="outputs"``, all that depend on it.
 
-        A string names an operator of a file, a layer or a scope. Raise OperandError for another direction.
+        A string names an operator of a file, a layer or a scope. Raise OperandError for any other direction.
         """
         if direction not in TRACE_DIRECTIONS:
             raise OperandError(
@@ -296,7 +296,7 @@ class GraphView(NotebookWidget):
         if not possible:
             raise OperandError(
                 "a recording without decisions",
-                rule="a plan must have decided something before it is predicted",
+                rule="a prediction needs a plan with at least one decision",
                 fix="plan.prepare().explore().predict()",
             )
         if stage is not None:
@@ -449,7 +449,7 @@ class GraphView(NotebookWidget):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the stage is shown as a whole: its result, before its first step."""
+        """Whether the view shows the result of the whole stage, not one of its steps."""
         return self.has_stage(self.stage) and self.step == self._start_of(self.stage)
 
     def has_stage(self, name: str) -> bool:

@@ -193,7 +193,7 @@ def test_an_order_can_be_predicted_if_there_is_one():
     view.predict()
     assert view.predicting
     unplanned = GraphView(dataclasses.replace(sample.mlp(), schedule=None, run=None, groups=[]))
-    with pytest.raises(ValueError, match="must have decided something"):
+    with pytest.raises(ValueError, match="at least one decision"):
         unplanned.predict()
     assert not unplanned.predicting
 

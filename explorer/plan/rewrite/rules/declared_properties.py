@@ -98,7 +98,7 @@ class Involution(Rule):
     reciprocals = Reason(
         "involution",
         "`{inner}` and the following `{outer}` are both removed, because 1 / (1 / x) is x except for rounding.",
-        meaning="np.reciprocal(np.reciprocal(x)) rounds twice, and overflows if x is below 5.6e-309.",
+        meaning="np.reciprocal(np.reciprocal(x)) rounds twice, and overflows if |x| is below 5.6e-309.",
         numerics="rounding",
     )
     dtype = Reason(
@@ -198,7 +198,7 @@ class ExtremeBeforeMonotone(Rule):
     complex = Reason(
         "dtype",
         "`{f}` is computed for all elements before the largest are selected, because the elements of `{x}` are "
-        "complex, and complex numbers have no order that `{f}` could keep.",
+        "complex, and `{f}` does not preserve NumPy's order of complex numbers.",
         meaning="max(f(x)) is f(max(x)) only if f keeps the order of numbers.",
     )
     domain = Reason(
@@ -216,10 +216,10 @@ class ExtremeBeforeMonotone(Rule):
     )
     result_type = Reason(
         "dtype",
-        "`{f}` is computed for all elements before the largest are selected, because `{x}` is {given}: if the largest "
-        "were selected first, the result would be {found} instead of {wanted}.",
+        "`{f}` is computed for all elements before the largest are selected, because `{x}` is {given}, and "
+        "`{f}` of the selected elements alone would be {found} instead of {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
-        change="Convert the operand first: x.astype(...).",
+        change="Let the operation return the same dtype for every shape.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -24,7 +24,7 @@ class RoundTripCopy(Rule):
 
     direct = Reason(
         "applied",
-        "`{x}` is used directly instead of through a copy on {there}, because copying changes no number.",
+        "`{x}` is used directly, not copied to the device `{there}` and back, because copying changes no number.",
         meaning="Copying an array to another device and back gives the same array.",
     )
 

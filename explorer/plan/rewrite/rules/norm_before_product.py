@@ -58,10 +58,11 @@ class NormIntoWeights(IntoWeights):
     )
     dear = Reason(
         "price",
-        "The multiplications and additions before a product or convolution are computed as written, because changing "
-        "its weights instead, in every run, would take an estimated {after_us} and save only {before_us}.",
-        meaning="(x · s) @ W is x @ (s[:, None] · W). This program has no inputs: all its values are constants. If x "
-        "is an input, s[:, None] · W is computed once, before the first run.",
+        "The multiplications and additions before a product or convolution are computed as written. This program has "
+        "no inputs, so the weights would have to be changed in every run, which takes an estimated {after_us} and "
+        "saves only {before_us}.",
+        meaning="(x · s) @ W is x @ (s[:, None] · W). If x is an input of the program, s[:, None] · W is "
+        "computed once, before the first run.",
         change="Make the data an input of the program (ex.function, or a net), so that only weights are constant.",
     )
 

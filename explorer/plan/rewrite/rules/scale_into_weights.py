@@ -76,8 +76,9 @@ class IntoWeights(Rule, abstract=True):
     )
     price = Reason(
         "price",
-        "The multiplication or addition after a product is computed as written, because changing the weights instead, "
-        "in every run, would take an estimated {after_us} and save only {before_us}.",
+        "The multiplication or addition after a product is computed as written. This program has no inputs, so the "
+        "weights would have to be changed in every run, which takes an estimated {after_us} and saves only "
+        "{before_us}.",
         meaning="If the program receives its inputs at each run, weights are changed only once, before the first run.",
         change="Make the data an input of the program (ex.function, or a net), so that only weights are constant.",
     )
@@ -467,7 +468,7 @@ def other_type(product: Expr, node: Expr, other: Expr) -> Declined:
 
 
 def named(value: Expr, graph: PlanGraph) -> Expr:
-    """Return the value of which ``value`` is a view, because sentences show names, and views have none."""
+    """Return the value that ``value`` is a view of, or ``value``; decisions name it, because views have no names."""
     while value.operation.view and (operands := graph.operands(value)):
         value = operands[0]
     return value

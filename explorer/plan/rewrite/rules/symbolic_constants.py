@@ -183,7 +183,7 @@ class SumWithZero(Rule):
     dropped = Reason(
         "zero_term",
         "{count:term is|terms are} removed from a sum of {terms:term}, because adding a ZeroTensor, which is an exact "
-        "zero, changes no number. Stored zeros would be added: −0.0 + 0.0 is {instead}.",
+        "zero, changes no number. An array of zeros would not be removed: −0.0 + 0.0 is {instead}.",
         meaning="A ZeroTensor is an exact zero: x + 0 is x, even for −0.0. −0.0 and 0.0 compare equal, but 1 / 0.0 is "
         "∞ and 1 / −0.0 is −∞.",
     )
