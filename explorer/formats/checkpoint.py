@@ -29,7 +29,7 @@ SCHEMA = 2
 ENDING = ".npz"
 METADATA = "training"
 _SETTING_LABELS = {"options": "{}", "layers": "options of the layer {}"}
-"""group of settings → label of one of its settings in an error"""
+"""labels of settings in errors, by the group of the setting"""
 WEIGHT, STATE = "weight/", "state/"
 
 

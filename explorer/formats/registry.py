@@ -42,7 +42,7 @@ class Format:
     extensions: tuple[str, ...]
     """file extensions; ``save`` proposes the first one"""
     read: Callable[..., NetDefinition]
-    """path → definition; if ``weights_extension`` is given, a second argument is the path of the weights or None"""
+    """reads a path; if ``weights_extension`` is given, a second argument is the path of the weights or None"""
     write: Callable[[NetDefinition, Path], None] | None
     """writes a definition and its weights to a path; None for a read-only format"""
     types: OperatorTable | str
@@ -134,7 +134,7 @@ FORMATS: Registry[str, Format] = Registry(
         )
     },
 )
-"""name → format"""
+"""registered formats by name"""
 
 
 @cache

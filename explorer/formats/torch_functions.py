@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 _SCATTERED = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
-"""torch's name of a reduction → ONNX's name"""
+"""ONNX's names of reductions, by torch's names"""
 
 
 def translations(torch: Any) -> dict[Any, Callable[..., Any]]:

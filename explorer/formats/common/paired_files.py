@@ -35,7 +35,7 @@ class Pair:
         self._is_taken = False
 
     def weights(self) -> Archive | None:
-        """Return the open zip of weights, or None without one; raise FileError if it was saved with another text."""
+        """Return the open zip of weights, or None if absent; raise FileError if it was saved with another text."""
         if self._mixed is not None:
             raise self._mixed
         self._is_taken = True
@@ -64,7 +64,7 @@ def save_pair(text: bytes, path: Path, weights_path: Path, write: Callable[[IO[b
             first.replace()
         else:
             _replace_both(first, weights_path, lambda file: write(file, _MARK + _digest(text)))
-        remove_abandoned(first.target)  # not earlier, since the previous zip may belong to one of the abandoned files
+        remove_abandoned(first.target)  # only now, since until now the previous zip might belong to an abandoned file
 
 
 def _check_not_foreign(path: Path, weights_path: Path) -> None:

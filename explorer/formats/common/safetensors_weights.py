@@ -82,7 +82,7 @@ class SafetensorsFile:
         length = int.from_bytes(file.read(_LENGTH), "little")
         if size < _LENGTH or length > min(size - _LENGTH, _LONGEST):
             raise self.error(
-                f"the file has {size} bytes, but states a header of {length} bytes",
+                f"the file has {size} bytes, but declares a header of {length} bytes",
                 rule=f"a {ENDING} file must begin with the header's length, which must be at most {_LONGEST:,} bytes",
             )
         try:

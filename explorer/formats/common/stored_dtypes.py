@@ -11,7 +11,7 @@ from explorer.core.errors import OperandError
 from explorer.net.definition.operator_definition import memory_dtype
 
 NARROW_BITS = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}
-"""dtypes with several elements in a byte → bits of one element; the first element has the lowest bits"""
+"""bits of one element for dtypes with several elements in a byte; the first element is in the lowest bits"""
 
 
 def stored_bytes(dtype: str, count: int) -> int:

@@ -9,7 +9,7 @@ class UniqueNames:
     def __init__(self) -> None:
         self._taken: set[str] = set()
         self._numbers: dict[str, int] = {}
-        """proposed name → the last numeric suffix that was added to it"""
+        """last numeric suffix that was added to each proposed name"""
 
     def take(self, proposal: str) -> str:
         """Return ``proposal``, with a numeric suffix if it is already used, and mark the result as used."""

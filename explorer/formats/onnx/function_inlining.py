@@ -85,7 +85,7 @@ class Expansion:
     def __init__(self, functions: Mapping[_Key, FunctionProto], path: Path) -> None:
         self._functions, self._path = functions, path
         self._counted: dict[_Key, tuple[int, int, int]] = {}
-        """function → (number of operators, bytes of their attributes, call depth)"""
+        """(number of operators, bytes of their attributes, call depth) of each function"""
 
     def check(self, nodes: Iterable[NodeProto]) -> None:
         """Raise FileError if these nodes expand to more than the budget allows, or a function is recursive."""

@@ -190,7 +190,7 @@ class _Reader:
 
     @cached_property
     def inferred_types(self) -> dict[str, TypeProto]:
-        """Types declared in the file, or otherwise inferred, because quantisers and similar tools omit declarations."""
+        """Types declared in the file or, if missing, inferred; quantisers and similar tools omit declarations."""
         outline = ModelProto(ir_version=self.model.ir_version, opset_import=self.model.opset_import)
         outline.graph.CopyFrom(self.graph)
         del outline.graph.initializer[:]

@@ -19,9 +19,9 @@ from explorer.formats.onnx.operators.base.opsets import OLDEST, newest
 from explorer.net.definition.definition import Plain
 
 _UNCHANGED = {"If": 1, "Loop": 1, "ReduceMean": 1, "Scan": 9}
-"""operator type → version before the oldest supported opset, with another signature but the same meaning"""
+"""older versions of operators that have another signature than in the oldest supported opset, but the same meaning"""
 _GRID_SAMPLE_MODES = {"bilinear": "linear", "bicubic": "cubic"}
-"""GridSample's mode before opset 20 → its mode since then"""
+"""GridSample's modes since opset 20, by their older names"""
 
 
 def type_of(domain: str, name: str, opsets: Mapping[str, int]) -> str:

@@ -31,7 +31,7 @@ _ELEMENT_FIELDS = {
     "float32": "float_data", "float64": "double_data", "int64": "int64_data", "uint32": "uint64_data",
     "uint64": "uint64_data", "complex64": "float_data", "complex128": "double_data",
 }  # fmt: skip
-"""dtype → field for elements that are not stored as raw bytes; all other dtypes use ``int32_data``"""
+"""field of each dtype for elements that are not stored as raw bytes; all other dtypes use ``int32_data``"""
 _DTYPE_NAMES = {
     "float": "float32", "double": "float64", "float8e4m3fn": "float8_e4m3fn", "float8e4m3fnuz": "float8_e4m3fnuz",
     "float8e5m2": "float8_e5m2", "float8e5m2fnuz": "float8_e5m2fnuz", "float8e8m0": "float8_e8m0fnu",

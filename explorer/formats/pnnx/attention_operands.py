@@ -18,7 +18,7 @@ TYPE = "nn.MultiheadAttention"
 SEQUENCES = ("query", "key", "value")
 MASKS = ("attn_mask", "key_padding_mask")
 _SHARED = {1: ((0, 0, 0),), 2: ((0, 1, 1), (0, 0, 1), (0, 1, 0)), 3: ((0, 1, 2),)}
-"""number of tensors → possible indices of the query, key and value among these tensors"""
+"""possible indices of the query, key and value among an operator's tensors, by the number of tensors"""
 
 
 def with_named_operands(operator: OperatorDefinition, type_of: Callable[[str], BlobType]) -> OperatorDefinition:

@@ -21,7 +21,7 @@ _BINARY = """
 ARITY: Mapping[str, tuple[int, int]] = (
     dict.fromkeys(_UNARY.split(), (1, 1)) | dict.fromkeys(_BINARY.split(), (2, 2)) | {"size": (1, 2)}
 )
-"""function → minimum and maximum number of arguments; ``size(x)`` is a shape, ``size(x,n)`` the length of one axis"""
+"""minimum and maximum number of arguments; ``size(x)`` returns a shape, and ``size(x,n)`` the length of one axis"""
 
 CONSTANTS: dict[str, bool | None] = {"None": None, "True": True, "False": False}
 

@@ -53,7 +53,7 @@ def parse(data: bytes, *, path: str, name: str) -> NetDefinition:
             _fail(
                 path,
                 number,
-                f"an operator more than the {operators} that line 2 counts",
+                f"more operators than the {operators} that line 2 counts",
                 rule="line 2 must have the number of operators and of operands",
             )
         try:
@@ -133,7 +133,7 @@ class _Reader:
     names: dict[str, int] = field(default_factory=dict)
     types: dict[str, tuple[BlobType, int]] = field(default_factory=dict)
     tuples: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """operands that are tuples → their members"""
+    """members of each operand that is a tuple"""
     added_results: list[str] = field(default_factory=list)
     """names of unused results, which pnnx omits"""
 
@@ -327,7 +327,7 @@ _SIGNATURES = {
     "aten::avg_pool": (*_WINDOW, "ceil_mode", "count_include_pad", "divisor_override"),
     "aten::adaptive_avg_pool": ("input", "output_size"),
 }
-"""operator type without its number of axes → names of its operands in torch"""
+"""torch's names of an operator's operands, by its type without the number of axes"""
 _NAMES = {f"{name}{axes}d": names for name, names in _SIGNATURES.items() for axes in (1, 2, 3)}
 
 

@@ -32,9 +32,9 @@ DTYPES: Mapping[str, tuple[str, int]] = {
     "c32": ("complex32", 4),
     "bf16": ("bfloat16", 2),
 }
-"""pnnx's name of a dtype → NumPy's name, and the size of an element in bytes"""
+"""NumPy's name and the size of an element in bytes, for each of pnnx's dtype names"""
 _OLD_NAMES = {"cp64": "c64", "cp128": "c128", "cp32": "c32"}
-"""name of a complex dtype in earlier versions of pnnx → current name"""
+"""current names of the complex dtypes, by their names in earlier versions of pnnx"""
 ITEMSIZE: Mapping[str, int] = dict(DTYPES.values())
 _DTYPE_NAMES = {numpy_name: name for name, (numpy_name, _) in DTYPES.items()} | {None: "null"}
 

@@ -70,7 +70,7 @@ class FileOperator:
     outputs: tuple[int, ...]
     options: Mapping[str, Plain]
     graphs: Mapping[str, int] = field(default_factory=dict)
-    """name of an inner graph (branch or body) → index of the graph"""
+    """indices of the inner graphs (branches or bodies), by name"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,18 +167,18 @@ class Sparsity:
         """Return, for each child in a level, its parent's index in ``positions``, its coordinate and its position."""
         if level.starts is None or level.coordinates is None:
             if level.length < 1 or positions.size * level.length > limit:
-                raise self._error(f"a dense level of {level.length:,}", shape)
+                raise self._error(f"a dense level of length {level.length:,}", shape)
             parents = np.repeat(np.arange(positions.size), level.length)
             coordinates = np.tile(np.arange(level.length), positions.size)
             return parents, coordinates, positions[parents] * level.length + coordinates
         if positions.size and int(positions.max()) + 1 >= level.starts.size:
-            raise self._error(f"a sparse level of {level.starts.size} starts", shape)
+            raise self._error(f"a sparse level with {level.starts.size} starts", shape)
         first, last = level.starts[positions], level.starts[positions + 1]
         counts = last - first
         if counts.size and (int(counts.min()) < 0 or int(first.min()) < 0 or int(last.max()) > level.coordinates.size):
             raise self._error("a sparse level without some of its children", shape)
         if int(counts.sum()) > limit:
-            raise self._error(f"a sparse level of {int(counts.sum()):,} elements", shape)
+            raise self._error(f"a sparse level with {int(counts.sum()):,} elements", shape)
         parents = np.repeat(np.arange(positions.size), counts)
         # A child's position is the position of its parent's first child plus the child's index among its siblings.
         ends = np.cumsum(counts)

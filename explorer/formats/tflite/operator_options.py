@@ -31,7 +31,7 @@ _ENUMERATIONS = {
     "comparison_direction": "StablehloComparisonDirection",
     "compare_type": "StablehloComparisonType",
 }
-"""option with an enumerated value → name of its enumeration"""
+"""name of the enumeration of each option with an enumerated value"""
 _DTYPES = frozenset(("in_data_type", "out_data_type", "output_type", "out_type", "idx_out_type"))
 """options whose values are dtypes"""
 _GRAPH = re.compile("(?:(.+)_)?subgraph(?:_index)?")
@@ -70,7 +70,7 @@ class Schema:
         self._options = _names(self.package.BuiltinOptions), _names(self.package.BuiltinOptions2)
         self._enumerations = {option: _names(getattr(self.package, name)) for option, name in _ENUMERATIONS.items()}
         self._readers: dict[str, Mapping[str, tuple[str, bool]]] = {}
-        """class name → option → its method, and whether the option is a list"""
+        """for each class name, a dict from each option to its method and whether the option is a list"""
 
     def operator_type(self, code: Any, text: Decode) -> str:
         """Return the operator type of ``code``; for a custom operator, CUSTOM followed by its name."""

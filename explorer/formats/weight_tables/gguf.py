@@ -27,7 +27,7 @@ _NUMBERS = {
     "F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64",
     "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
 }  # fmt: skip
-"""GGUF types without quantisation → dtypes in definitions; all other types are read as float32"""
+"""dtypes of the GGUF types without quantisation; all other types are read as float32"""
 _SHOWN = 40
 """maximum number of metadata entries in the description of a file"""
 _PACKAGE = "gguf"

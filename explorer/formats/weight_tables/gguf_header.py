@@ -23,7 +23,7 @@ _ALIGNMENT = 32
 _STRING, _ARRAY = 8, 9
 """metadata types of variable length"""
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
-"""metadata types of fixed length → format character of :mod:`struct`"""
+"""format characters of :mod:`struct` for metadata types of fixed length"""
 _DIMENSIONS = 4
 """maximum number of axes of a ggml tensor"""
 _MIN_TENSOR, _MIN_ENTRY, _MIN_STRING = 24, 13, 8
@@ -40,7 +40,7 @@ TYPES = {
     29: ("IQ1_M", 256, 56), 30: ("BF16", 1, 2), 34: ("TQ1_0", 256, 54), 35: ("TQ2_0", 256, 66),
     39: ("MXFP4", 32, 17), 40: ("NVFP4", 64, 36), 41: ("Q1_0", 128, 18),
 }  # fmt: skip
-"""number of the ggml type → name, number of elements in a block, size of a block in bytes"""
+"""name, number of elements in a block, and size of a block in bytes, by the number of the ggml type"""
 _DOWNLOAD_AGAIN = "download the file again, or convert the model again with llama.cpp's convert_hf_to_gguf.py"
 
 
@@ -158,7 +158,7 @@ class GgufHeader:
         count: int = self._number("Q")
         if count > (self._file.size - self._offset) // min_bytes:
             self._fail(
-                f"it states {count} {label}, with {self._file.size - self._offset} bytes left",
+                f"it declares {count} {label}, but only {self._file.size - self._offset} bytes follow",
                 rule="the file must contain all items that its header counts",
             )
         return count

@@ -123,9 +123,9 @@ def test_a_net_is_opened_with_weights_from_another_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", "the file has 0 bytes, but states a header of 0"),
+        (b"", "the file has 0 bytes, but declares a header of 0"),
         (b"\x02\0\0", "the file has 3 bytes"),
-        ((1 << 62).to_bytes(8, "little") + b"{}", "states a header of 4611686018427387904"),
+        ((1 << 62).to_bytes(8, "little") + b"{}", "declares a header of 4611686018427387904"),
         (packed(b"{"), "cannot be read as JSON"),
         (packed(b"\xff"), "cannot be read as JSON"),
         (packed(b"[" * 100_000), "nested too deeply"),

@@ -251,7 +251,7 @@ def test_shapes_are_computed_when_the_net_is_built(tmp_path: Path, opened_batch:
         (one("ConvTranspose", "w", output_shape=[6, 5]), r"output_shape \(6, 5\)\n.*one number for each axis"),
         (
             one("ConvTranspose", "w", output_shape=[6]),
-            r"output_shape=\(6,\)\n.*at most the reach of the filters, \(5,\)",
+            r"output_shape=\(6,\)\n.*must not exceed \(5,\), the size that the filters reach",
         ),
     ],
 )

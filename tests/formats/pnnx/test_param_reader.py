@@ -104,7 +104,7 @@ def test_the_number_of_operators_must_be_exact() -> None:
         if count == 5:
             assert len(read(SMALL).operators) + 2 == count
             continue
-        with pytest.raises(FileError, match="an operator more than" if count < 5 else f"after 5 of {count} operators"):
+        with pytest.raises(FileError, match="more operators than" if count < 5 else f"after 5 of {count} operators"):
             read(changed("5 4", f"{count} 4"))
 
 
@@ -139,7 +139,7 @@ MALFORMED = {
     "negative count": (changed("5 4", "-5 4"), 2, "'-5 4'"),
     "huge count": (changed("5 4", f"{'9' * 30} 4"), 2, "counts"),
     "operand count": (changed("5 4", "5 3"), 2, "3 operands are counted, but 4 are produced"),
-    "more operators": (changed("5 4", "4 4"), 7, "more than the 4"),
+    "more operators": (changed("5 4", "4 4"), 7, "more operators than the 4"),
     "fewer operators": (changed("5 4", "9 4"), 7, "ends after 5 of 9"),
     "too few words": (changed("1 1 x.1 2", ""), 4, "'bias=True' as its number of inputs"),
     "short line": (changed("1 0 4", ""), 7, "2 words"),

@@ -166,7 +166,7 @@ REFUSED = {
              {"StrideW": 1, "StrideH": 1, "FilterWidth": 2, "FilterHeight": 2},
              [Tensor((1, 2, 2, 1), "int8", scale=(0.25,), zero_point=(9,))]), "share one scale and zero point"),
     "whole division": (
-        Case("DIV", [np.ones(3, np.int32)] * 2, results=[Tensor((3,), "int32")]), "x must have a floating dtype"),
+        Case("DIV", [np.ones(3, np.int32)] * 2, results=[Tensor((3,), "int32")]), "x must have a floating-point dtype"),
     "sign": (
         Case("ADD", [(3,), (3,)], "AddOptions", {"FusedActivationFunction": 5}), "must be NONE or RELU"),
     "layout": (

@@ -242,7 +242,7 @@ def test_an_index_opens_the_files_next_to_it(tmp_path: Path) -> None:
         ("\ud800.safetensors", "must be in the same folder"),
         ("a" * 5000, "File name too long"),
         ("", "must be in the same folder"),
-        ("model.safetensors.index.json", "states a header of"),
+        ("model.safetensors.index.json", "declares a header of"),
     ],
 )
 def test_an_index_does_not_refer_outside_its_folder(tmp_path: Path, shard: str, message: str) -> None:

@@ -292,7 +292,7 @@ _PARAMETERS = {
     "HardSigmoid": (0.2, 0.5),
     "Elu": (1.0,),
 }
-"""activation → defaults of alpha and beta"""
+"""defaults of alpha and beta for each activation"""
 _FORMULAS: dict[str, Callable[..., Expr]] = {
     "Sigmoid": sigmoid,
     "Tanh": tanh,

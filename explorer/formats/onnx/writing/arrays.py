@@ -109,7 +109,7 @@ def index0(graph: GraphWriter, node: Any, x: str) -> Any:
 def slice_scatter(graph: GraphWriter, node: Any, x: str) -> Any:
     """Write zeros with x at a slice, by scattering x to flat positions of the result."""
     if node.shape != graph.counterpart(node).shape:
-        raise graph.dependency_error(node, "the length of a result that is computed from unknown ones")
+        raise graph.dependency_error(node, "the length of a result, which is computed from unknown lengths")
     size = int(np.prod(node.shape))
     indices = np.arange(size).reshape(node.shape)[index_of(node.operation.spans)].reshape(-1, 1)
     zeros = graph.node("Expand", graph.constant(0, node.dtype), graph.constant([size]))
@@ -214,7 +214,7 @@ def one_hot(graph: GraphWriter, node: Any, x: str) -> Any:
 def elements(graph: GraphWriter, node: Any) -> Any:
     """Write a constant whose elements are known."""
     if node.shape != graph.counterpart(node).shape:
-        raise graph.dependency_error(node, "the length of a constant that is computed from unknown ones")
+        raise graph.dependency_error(node, "the length of a constant, which is computed from unknown lengths")
     return graph.constant(node.operation.compute(), node.dtype)
 
 

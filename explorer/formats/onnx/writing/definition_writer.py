@@ -265,7 +265,7 @@ _TYPES: dict[int, tuple[type, bool, str]] = {
     AttributeProto.FLOATS: (float, True, "a list of numbers"),
     AttributeProto.STRINGS: (str, True, "a list of strings"),
 }
-"""attribute type → (Python type, whether it is a list, description); custom operators use the first match"""
+"""(Python type, whether it is a list, description) of each attribute type; custom operators use the first match"""
 
 
 def _refusal(operator: OperatorDefinition, problem: str, rule: str) -> ExplorerError:

@@ -24,7 +24,7 @@ _CHANGES: tuple[Callable[[int, int], int], ...] = (
     lambda size, index: size + 1 + index,
     lambda size, index: size * (2 + index),
 )
-"""(example length, index) → another length; sums are tried first, then multiples"""
+"""functions of (example length, index) that return another length; sums are tried first, then multiples"""
 
 
 def model_of(net: Net) -> tuple[Model, ModelProto]:

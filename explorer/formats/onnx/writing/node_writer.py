@@ -25,11 +25,11 @@ from explorer.net.definition.operator_definition import STRING
 Names: TypeAlias = "str | tuple[str, ...]"
 """name of one result, or names of several results"""
 Writer: TypeAlias = "Callable[..., Names]"
-"""(graph, expression, names of the operands' values…) → names of the results"""
+"""function of (graph, expression, names of the operands' values…) that returns the names of the results"""
 WRITERS: dict[str, Writer] = {}
-"""name of an operation → its writer"""
+"""writers by the name of the operation"""
 UNSUPPORTED: dict[str, str] = {}
-"""name of an operation that ONNX cannot represent → the reason"""
+"""reasons why ONNX cannot represent an operation, by the operation's name"""
 
 
 def writes(*operations: str) -> Callable[[Writer], Writer]:
@@ -56,7 +56,7 @@ class Counterparts:
 
     def __init__(self, lengths: Mapping[tuple[int, int], str] | None = None) -> None:
         self.lengths = dict(lengths or {})
-        """values of an unknown length in the two builds → its name"""
+        """names of the unknown lengths, by their values in the two builds"""
         self.by_uid: dict[int, Expr] = {}
 
     def pair(self, first: Sequence[Expr], second: Sequence[Expr]) -> None:
@@ -89,12 +89,12 @@ class GraphWriter:
     def __init__(self, model: Model, counterparts: Counterparts, wanted: Mapping[int, str] | None = None) -> None:
         self.model, self.counterparts = model, counterparts
         self.wanted = wanted or {}
-        """uid → preferred name of the value"""
+        """preferred names of values, by uid"""
         self.nodes: list[NodeProto] = []
         self.values: dict[int, Names] = {}
-        """uid of a written expression → names of its values"""
+        """names of the values of the written expressions, by uid"""
         self.sources: dict[str, tuple[str, int]] = {}
-        """name of an unknown length → (input, axis) with this length"""
+        """an (input, axis) with each unknown length, by the length's name"""
         self._at: Expr | None = None
 
     # -- for writers -----------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class GraphWriter:
                 continue
             length = self.counterparts.lengths.get((size, other))
             if length is None or length not in self.sources:
-                raise self.dependency_error(node, "a length that is computed from unknown ones")
+                raise self.dependency_error(node, "a length that is computed from unknown lengths")
             source, axis = self.sources[length]
             parts.append(self.node("Shape", source, start=axis, end=axis + 1))
         result: str = self.node("Concat", *parts, axis=0) if len(parts) > 1 else parts[0]

@@ -45,9 +45,9 @@ class Model:
         self.taken = {*taken}
         """names of values in use"""
         self.tensors: dict[str, TensorProto] = {}
-        """name → stored tensor without its elements"""
+        """stored tensors by name, without their elements"""
         self.elements: dict[str, NDArray[Any]] = {}
-        """name → elements of the stored tensor, encoded for the file"""
+        """elements of the stored tensors by name, encoded for the file"""
         self._domains: dict[str, int] = {"": OPSET}
         self._node_names: set[str] = set()
 

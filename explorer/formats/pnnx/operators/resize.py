@@ -21,7 +21,7 @@ from explorer.ops.manipulation.rearrange import channel_shuffle, pixel_shuffle, 
 from explorer.ops.nn.resize import resize
 
 _NEAREST = {"nearest": ("floor", "asymmetric"), "nearest-exact": ("round_prefer_ceil", "half_pixel")}
-"""mode → rounding and coordinates; torch's nearest is ⌊i · step⌋, off by half a pixel, and nearest-exact is centred"""
+"""rounding and coordinates by mode; torch's nearest is ⌊i · step⌋, off by half a pixel; nearest-exact is centred"""
 _Factors = tuple[float, ...]
 
 

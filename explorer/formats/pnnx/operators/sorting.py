@@ -27,7 +27,7 @@ _FRACTIONS: dict[str, Callable[[Any], Any]] = {
     "nearest": lambda rank: np.round(rank) - np.floor(rank),
     "midpoint": lambda rank: rank * 0 + rank.dtype.type(0.5),
 }
-"""torch's interpolation between two ranks → weight of the upper rank"""
+"""weight of the upper rank for each of torch's interpolations between two ranks"""
 
 
 def _register_extremes(name: str) -> None:
@@ -158,7 +158,7 @@ def quantile(
     """Return the q-quantile of all elements or along the axis ``dim``, interpolated between two elements."""
     if not 0 <= q <= 1 or input.dtype.kind != "f" or not input.size:
         raise OperandError(
-            f"q={q!r} of {input.type}", rule="q must be in 0 … 1, and the operand must be floating and not empty"
+            f"q={q!r} of {input.type}", rule="q must be in 0 … 1, and the operand floating-point and not empty"
         )
     x, axis = (
         (reshape(input, (input.size,)), 0) if dim is None else (input, normalize_axis(dim, input.ndim, "quantile"))

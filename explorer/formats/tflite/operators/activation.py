@@ -65,9 +65,9 @@ def apply_activation(y: Expr, activation: Activation) -> Expr:
 
 
 def check_float(name: str, x: Expr) -> Expr:
-    """Return the operand ``x``; raise OperandError with its name if its dtype is not floating."""
+    """Return the operand ``x``; raise OperandError with its name if its dtype is not floating-point."""
     if x.dtype.kind != "f":
-        raise OperandError(f"{name} is {x.type}", rule=f"{name} must have a floating dtype")
+        raise OperandError(f"{name} is {x.type}", rule=f"{name} must have a floating-point dtype")
     return x
 
 

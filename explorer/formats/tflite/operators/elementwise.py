@@ -45,7 +45,7 @@ from explorer.ops.manipulation.gather import take
 from explorer.ops.nn.activation import clip
 
 _TABLES = ("ABS", "EXP", "LOG", "RSQRT")
-"""operator types that are look-up tables for quantised operands"""
+"""operator types that are computed with look-up tables for quantised operands"""
 _EXTREMES = ("MAXIMUM", "MINIMUM")
 """operator types that return elements of their operands"""
 _COMPARISONS = ("LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL", "EQUAL", "NOT_EQUAL")
@@ -65,7 +65,7 @@ _LOG_TOLERANCE = 1e-3
 _MAX_SHIFT = 31
 """maximum number of bits by which a 16-bit operand is shifted"""
 _MAX_SCALE = 1 << 14
-"""scale from which on finer operands do not fit in 31 bits"""
+"""scale at or above which finer operands do not fit in 31 bits"""
 
 
 def _register_unary(type: str, records: str) -> None:

@@ -34,12 +34,12 @@ Rounding = Callable[[Expr, NDArray[np.int64], NDArray[np.int64]], Expr]
 _BITS = 31
 """number of bits of a multiplier"""
 _MAX_SHIFT = 17
-"""exponent from which on every nonzero integer, times a factor of at least one half, exceeds 16 bits"""
+"""exponent at or above which every nonzero integer, times a factor of at least one half, exceeds 16 bits"""
 _LIMITS = {
     "NONE": (None, None), "RELU": (0.0, None), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0),
     "RELU_0_TO_1": (0.0, 1.0),
 }  # fmt: skip
-"""activation → minimum and maximum real number of a result"""
+"""minimum and maximum real number of a result for each activation"""
 _BIAS_TOLERANCE = 0.02
 """maximum deviation of a bias scale, relative to the result's scale"""
 _ZERO_POINTS = {
@@ -49,7 +49,7 @@ _ZERO_POINTS = {
         for name in ("int8", "uint8", "int16", "int32", "int64")
     },
 }
-"""dtype → minimum and maximum zero point"""
+"""minimum and maximum zero point of each dtype"""
 
 
 class Quantization(NamedTuple):

@@ -87,7 +87,7 @@ def batch_matmul(
     with_one_dtype(x=x, y=y)
     quantized = is_quantized(op, "x", "y")
     if min(x.ndim, y.ndim) < 2 or (x.dtype.kind != "f" and not quantized):
-        raise OperandError(f"x is {x.type}, y {y.type}", rule="operands must be matrices with a floating dtype")
+        raise OperandError(f"x is {x.type}, y {y.type}", rule="operands must be matrices with a floating-point dtype")
     if not quantized:
         return matmul(_transposed(x, adj_x), _transposed(y, adj_y))
     check_dtypes(op, wide=True, signed=True, x=x, y=y)

@@ -66,9 +66,9 @@ TABLES_8_BIT: dict[str, Callable[[Array], Array]] = {
     "GELU": _gelu,
     "GELU by tanh": _gelu_by_tanh,
 }
-"""name → function in single precision, for 8-bit operands"""
+"""functions in single precision for 8-bit operands, by name"""
 TABLES_16_BIT: dict[str, Callable[[Array], Array]] = {"EXP": np.exp, "GELU": _gelu, "GELU by tanh": _gelu_by_tanh}
-"""name → function in single precision, for 16-bit operands"""
+"""functions in single precision for 16-bit operands, by name"""
 SIGNED = ("EXP", "LOG", "RSQRT", "ELU")
 """functions that interpreters support for int8, but not for uint8"""
 

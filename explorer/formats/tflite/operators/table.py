@@ -47,7 +47,7 @@ def operator(*types: str, moves: bool = False, quantized: bool = False) -> Calla
 
 
 def _allow_unread(op: OperatorContext) -> None:
-    """Mark everything that may be ignored as read: options with default values, and properties such as ``x.scale``."""
+    """Mark as read what may be ignored: options with default values, and properties such as ``x.scale``."""
     definition, reads = op.definition, op.reads
     properties = [name for name in (*definition.arguments, *definition.weights) if "." in name]
     reads.arguments.update(properties, [name for name, value in definition.arguments.items() if is_default(value)])

@@ -174,7 +174,7 @@ def _convolved(
 
 
 def _check_real(image: Expr, filters: Expr, bias: Expr | None) -> None:
-    """Raise OperandError unless the image has a floating dtype, and the filters and the bias have the same dtype."""
+    """Raise OperandError unless the image, the filters and the bias have the same floating-point dtype."""
     with_one_dtype(input=check_float("input", image), filter=filters, **({} if bias is None else {"bias": bias}))
 
 

@@ -85,7 +85,7 @@ def test_broadcast_lengths_follow_the_input(tmp_path: Path) -> None:
 
 
 def test_a_computed_length_raises_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ex.OperandError, match="length that is computed from unknown ones"):
+    with pytest.raises(ex.OperandError, match="length that is computed from unknown lengths"):
         ex.save(lambda x: x[:1] + ex.ZeroTensor((2 * x.shape[0],), "float32"), tmp_path / "x.onnx", {"x": ("n",)})
     assert not list(tmp_path.iterdir())
 

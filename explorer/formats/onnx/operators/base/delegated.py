@@ -129,7 +129,7 @@ def _evaluator(serialized: bytes) -> Any:
 
 
 _OPSETS = {"": defs.onnx_opset_version()}
-"""domain → opset used by the evaluator"""
+"""opset that the evaluator uses for each domain"""
 
 
 def _opset_imports() -> list[Any]:

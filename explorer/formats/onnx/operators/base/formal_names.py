@@ -18,7 +18,7 @@ def domain_of(domain: str) -> str:
 
 
 def input_names(domain: str, name: str, count: int) -> tuple[str, ...]:
-    """Return the names of a node's inputs: ``X``, ``W``; items of a variadic input are ``inputs.0``, ``inputs.1``.
+    """Return the names of a node's inputs, such as ``X``; items of a variadic input are ``inputs.0``, ``inputs.1``.
 
     The names come from the newest opset, so that an attribute that became an input keeps its name.
     """

@@ -19,14 +19,14 @@ _DTYPES = {
     1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
     11: "float64", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128",
 }  # fmt: skip
-"""ONNX's dtype codes (TensorProto.DataType) → dtypes that explorer computes with"""
+"""dtypes that explorer computes with, by ONNX's dtype code (TensorProto.DataType)"""
 TEXT, BFLOAT16, FLOAT8_E8M0 = 8, 16, 24
 """codes of strings, of bfloat16 (stored as float32), and of powers of two used as block scales"""
 _NARROW = {
     17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4", 22: "int4",
     23: "float4_e2m1fn", FLOAT8_E8M0: "float8_e8m0fnu", 25: "uint2", 26: "int2",
 }  # fmt: skip
-"""dtype codes → dtypes that can be stored, cast and moved, but not computed with"""
+"""dtypes that can be stored, cast and moved, but not computed with, by dtype code"""
 
 
 def dtype_of_code(code: int, name: str, *, narrow: bool = False) -> np.dtype[Any]:

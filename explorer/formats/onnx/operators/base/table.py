@@ -29,7 +29,7 @@ _FAMILIES = {
     "com.microsoft.": (f"{_PACKAGE}.microsoft", f"{_PACKAGE}.machine_learning", f"{_PACKAGE}.dynamic_lstm"),
     "quantized_decomposed.": (f"{_PACKAGE}.quantized.torch_decomposed",),
 }
-"""domain → modules of its operators, imported on demand"""
+"""modules with the operators of each domain, imported on demand"""
 TABLE = OperatorTable("onnx", remedy=opset_remedy, input_names=_input_names, families=_FAMILIES)
 
 

@@ -22,7 +22,7 @@ _REMOVAL_INTERVAL = 4
 COMBINE: dict[str, tuple[np.ufunc, float]] = {
     "SUM": (np.add, 0.0), "MIN": (np.minimum, np.inf), "MAX": (np.maximum, -np.inf),
 }  # fmt: skip
-"""aggregation of weights → (ufunc, initial value)"""
+"""(ufunc, initial value) for each aggregation of weights"""
 
 
 class DecisionTrees(Operation):

@@ -57,7 +57,7 @@ class Lookup(Operation):
             np.copyto(out, positions, where=same)
         if self.is_complete and np.any(out == len(keys)):
             unknown = x[out == len(keys)].ravel()[0].item()
-            raise ValueError(f"{unknown!r} is not among {len(keys)} categories, and zeros=0 rejects others")
+            raise ValueError(f"{unknown!r} is not among {len(keys)} categories, and zeros=0 rejects unknown elements")
         return out
 
     def flops(self, result: AnyType, *types: TensorType) -> int:

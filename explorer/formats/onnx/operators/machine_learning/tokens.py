@@ -41,7 +41,7 @@ class Tokenize(Operation):
     nondifferentiable = unbatchable = "strings are only moved and compared"
 
     def infer(self, x: TensorType) -> TensorType:
-        """Return strings of the longest possible token length."""
+        """Return the type of strings that are as long as the longest possible token."""
         if not is_text(x.dtype):
             raise self.refuse((x,), "the elements must be strings")
         length = max(x.dtype.itemsize // 4, len(self.pad), 1)

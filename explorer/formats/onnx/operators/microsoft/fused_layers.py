@@ -95,7 +95,7 @@ def fused_convolution(
     activation: str = "",
     activation_params: tuple[float, ...] = (),
 ) -> Expr:
-    """Return the activation of a convolution plus B plus Z."""
+    """Add B and Z to a convolution, and return the activation of the sum."""
     y = convolution(X, W, B, window=window, group=group)
     return _activated(_plus(y, Z), activation, activation_params)
 
@@ -130,7 +130,7 @@ _ACTIVATIONS: dict[str, tuple[tuple[float, ...], Callable[..., Expr]]] = {
     "HardSigmoid": ((0.2, 0.5), lambda x, alpha, beta: clip(alpha * x + beta, 0.0, 1.0)),
     "Clip": ((-math.inf, math.inf), clip),
 }
-"""name → (defaults of the parameters, activation)"""
+"""(defaults of the parameters, activation) by name"""
 
 
 def _activated(x: Expr, name: str, parameters: Sequence[float]) -> Expr:

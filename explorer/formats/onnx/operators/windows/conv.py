@@ -68,7 +68,7 @@ def transposed_convolution(
 
 
 def _spatial(x: Expr, output_shape: Ints, reach: Ints) -> Ints:
-    """Return the spatial lengths in ``output_shape``; raise OperandError if they exceed the filters' ``reach``."""
+    """Return the spatial lengths in ``output_shape``; raise OperandError if they exceed ``reach``."""
     count = x.ndim - 2
     if len(output_shape) not in (count, count + 2):  # older files also list batch and channels
         raise OperandError(
@@ -79,7 +79,7 @@ def _spatial(x: Expr, output_shape: Ints, reach: Ints) -> Ints:
     if any(goal > length for length, goal in zip(reach, target, strict=True)):
         raise OperandError(
             f"output_shape={target}",
-            rule=f"ConvTranspose: output_shape must be at most the reach of the filters, {reach}",
+            rule=f"ConvTranspose: output_shape must not exceed {reach}, the size that the filters reach",
             fix="omit output_shape, or add output_padding",
         )
     return target
@@ -89,7 +89,7 @@ def _cut(reach: Ints, target: Ints, auto_pad: AutoPad) -> Sides:
     """Return the number of pixels to cut off each side of an output of size ``reach`` to get the size ``target``."""
     cuts = []
     for length, goal in zip(reach, target, strict=True):
-        # if strides exceed the filters, the reach may be below SAME's target; then nothing is cut off
+        # if strides exceed the filters, their reach may be smaller than the size for SAME; then nothing is cut off
         total = max(length - goal, 0)
         small, large = total // 2, total - total // 2
         # if the number is odd, the standard cuts one more at the end for SAME_UPPER, otherwise at the start

@@ -22,7 +22,7 @@ _DTYPES = {
     "torch.char": "int8", "torch.int8": "int8", "torch.uint8": "uint8", "torch.byte": "uint8", "torch.bool": "bool",
     "torch.complex64": "complex64", "torch.complex128": "complex128",
 }  # fmt: skip
-"""torch's name of a dtype → NumPy's name"""
+"""NumPy's names of dtypes, by torch's names"""
 _Number = TypeVar("_Number", int, float)
 Number = bool | int | float | complex
 Real = bool | int | float

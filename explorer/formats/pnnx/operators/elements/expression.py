@@ -29,7 +29,7 @@ from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
 
 _OPERATIONS = names_in("torch", UNARY) | names_in("torch", BINARY)
-"""torch's name → explorer's name, for functions whose names differ"""
+"""explorer's names of the functions that have another name in torch"""
 _FLOATING = frozenset((
     "acos", "acosh", "asin", "asinh", "atan", "atanh", "atan2", "cos", "cosh", "div", "erf", "exp", "expm1", "log",
     "log10", "log1p", "logaddexp", "reciprocal", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh",
@@ -40,7 +40,7 @@ _MODULAR = frozenset((
 ))  # fmt: skip
 """functions of integers that convert a Python number to the tensor's dtype, with wrap-around"""
 _UNCHANGED: Mapping[str, str] = {"round": "iu", "sign": "b"}
-"""function → kinds of dtypes whose elements it does not change"""
+"""kinds of dtypes whose elements a function does not change"""
 _CASTS: Mapping[str, str] = {"torch.bool": "bool", "torch.float": "float32", "torch.long": "int64", "int": "int64"}
 _PLAIN: Mapping[str, Callable[..., Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv, "pow": operator.pow,

@@ -40,7 +40,7 @@ def _quantized(x: Expr, shape: Shape, scale: Expr | float, zero_point: Expr | fl
     if x.dtype.kind != "f" or low > high:
         raise OperandError(
             f"an operand {x.type}, {low} … {high}",
-            rule="the operand must be floating, and quant_min must not be above quant_max",
+            rule="the operand must be floating-point, and quant_min must not be above quant_max",
         )
     tensors = [each if isinstance(each, Expr) else full((), each, x.dtype) for each in (scale, zero_point)]
     if any(each.size != math.prod(shape) for each in tensors):

@@ -12,7 +12,7 @@ from explorer.net.operators.signature import Ints
 from explorer.ops.manipulation.padding import pad
 
 MODES = {"constant": "constant", "zeros": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-"""torch's mode → NumPy's mode"""
+"""NumPy's name of each of torch's modes"""
 
 
 def padded(x: Expr, mode: str, sides: Ints, value: Any = 0) -> Expr:
