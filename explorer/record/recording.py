@@ -89,6 +89,8 @@ class Recording:
     """node → variable of the user's program to which its value was assigned, if the source is unambiguous"""
     leaf_values: dict[int, Summary] = field(default_factory=dict)
     """node → summary of a value that exists before any run, such as a weight in a file"""
+    shared_leaves: dict[int, int] = field(default_factory=dict)
+    """leaf → the first leaf with the same stored value, such as a weight that several operators read"""
     schedule: Schedule | None = None
     run: Run | None = None
 

@@ -10,6 +10,7 @@ from explorer.view.layout.placed_model import draw
 from explorer.view.model.totals import leaves_of
 from explorer.view.payload.view_payload import payload
 from tests.support.pnnx_models import opened
+from tests.support.tied_weights import PARAMETERS, tied_weights
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
@@ -57,6 +58,23 @@ def test_boxes_hold_the_sums_of_their_nodes(module, make):
         assert shown == expected
     assert (make is scoped) <= (not leaves.parameters)
     assert (make is perceptron) <= (sum(leaves.parameters.values()) == 2 * 3 + 3)
+
+
+@pytest.mark.spec("V-19")
+def test_a_shared_weight_counts_once_in_each_box(module):
+    """The page's totals of the recorded program equal Python's, also in bytes; later, equal leaves are merged."""
+    recording = tied_weights()
+    totals = draw(recording).model.totals
+    recorded, final = (
+        module(
+            """(explorer, [data, position]) => new explorer.Totals(new explorer.Trace(data)).at(position)
+                .map(({ parameters, weights }) => [parameters, weights])""",
+            [payload(recording), position],
+        )
+        for position in (0, recording.end)
+    )
+    assert recorded == [[total.parameters, 4 * total.parameters] for total in totals]
+    assert recorded[0] == final[0] == [PARAMETERS, 4 * PARAMETERS]
 
 
 WALK = """(explorer, data) => {

@@ -214,6 +214,7 @@ def _check_layers(recording: Recording) -> None:
         _rows("compositions", (composition.node, *composition.members), "nodes", nodes)
         _rows("compositions.operand", (composition.operand,), "nodes", nodes, -1)
     _rows("leaf_values", list(recording.leaf_values), "nodes", nodes)
+    _rows("shared_leaves", [*recording.shared_leaves, *recording.shared_leaves.values()], "nodes", nodes)
     _rows("variables", list(recording.variables), "nodes", nodes)
     _rows("operators.scope", [operator.scope for operator in recording.operators], "scopes", scopes)
     _rows("interface.node", [row.node for row in recording.interface], "nodes", nodes)

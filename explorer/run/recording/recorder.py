@@ -120,6 +120,7 @@ def _enter_graph(tables: NodeRows, graph: PlanGraph) -> list[Expr]:
     recording.substitutions = in_order(rows)
     recording.dimensions = dimensions(recording, expressions_)
     recording.variables = variables(recording, expressions_)
+    recording.shared_leaves = shared_leaves(expressions_)
     recording.groups = [
         Group(group.decision, group.kind, group.label, tuple([ids[node.uid] for node in group.members]))
         for group in graph.groups
@@ -225,6 +226,16 @@ def _bodies(nodes: Iterable[Expr]) -> list[Traced]:
                 bodies[id(body)] = body
                 pending.extend(body.nodes)
     return list(bodies.values())
+
+
+def shared_leaves(nodes: Sequence[Expr]) -> dict[int, int]:
+    """Return node id → id of the first tensor with the same storage, for all other tensors of the storage."""
+    first_of: dict[int, int] = {}
+    shared: dict[int, int] = {}
+    for index, node in enumerate(nodes):
+        if isinstance(node, Tensor) and (first := first_of.setdefault(id(node.storage), index)) != index:
+            shared[index] = first
+    return shared
 
 
 def dimensions(recording: Recording, nodes: Sequence[Expr]) -> dict[int, DimensionNames]:

@@ -1,12 +1,15 @@
 """Totals of boxes and scopes: nodes, parameters, flops and bytes.
 
-Pictures and texts use them. The browser computes the same sums at each step (data/totals.js), because the current nodes
-change with the step.
+Pictures and texts use them. A stored tensor may have several leaves, one near each operator that reads it. It counts
+once in each box or scope that contains any of its leaves, so it counts once in the whole graph.
+
+The browser computes the same sums at each step (data/totals.js), because the current nodes change with the step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -109,9 +112,12 @@ def of_boxes(recording: Recording, slots: Slots, tree: Tree) -> list[Totals]:
     """Return each box's totals, including its contents; of each slot only the first node is counted, and inlined calls
     are not counted."""
     totals, leaves = [Totals()] * len(tree.boxes), leaves_of(recording)
+    slot_of = {counted(recording, members): slot for slot, members in enumerate(slots.nodes)}
+    around = {node: tree.box_of[slot_of[node]] for node in leaves.parameters if node in slot_of}
+    repeated = _repeated(recording, leaves, around, [box.parent for box in tree.boxes])
     parameters, nodes_flops, nodes_bytes = leaves.parameters, recording.nodes.flops, recording.nodes.bytes
     for box in tree.postorder():
-        nodes, weights, flops, size = 0, 0, 0, 0
+        nodes, weights, flops, size = 0, -repeated[box], 0, 0
         for table, index in tree.boxes[box].items:
             if table == "slot":
                 node = counted(recording, slots.nodes[index])
@@ -133,10 +139,38 @@ def counted(recording: Recording, members: Sequence[int]) -> int:
     return next((node for node in members if kinds[node] != "call"), members[0])
 
 
+def _repeated(recording: Recording, leaves: Leaves, around: Mapping[int, int], parents: Sequence[int]) -> Counter[int]:
+    """Return container → parameters to subtract, because leaves of the same tensor meet there.
+
+    ``around`` maps leaves to their innermost containers, and ``parents`` each container to the one around it, or −1.
+    """
+    repeated: Counter[int] = Counter()
+    for group in shared_groups(recording):
+        visited: set[int] = set()
+        for node in group:
+            container = around.get(node, -1)
+            while container >= 0 and container not in visited:
+                visited.add(container)
+                container = parents[container]
+            if container >= 0:
+                repeated[container] += leaves.parameters.get(node, 0)
+    return repeated
+
+
+def shared_groups(recording: Recording) -> Collection[Sequence[int]]:
+    """Return the groups of leaves that have the same stored tensor."""
+    groups: dict[int, list[int]] = {}
+    for node, first in recording.shared_leaves.items():
+        groups.setdefault(first, [first]).append(node)
+    return groups.values()
+
+
 def of_scopes(recording: Recording) -> list[Totals]:
     """Return the totals of every scope and its inner scopes, over the recorded nodes."""
-    totals, leaves = [Totals()] * len(recording.scopes), leaves_of(recording)
-    nodes = recording.nodes
+    leaves, nodes = leaves_of(recording), recording.nodes
+    around = {node: nodes.scope[node] for node in leaves.parameters if nodes.born[node] < 0}
+    repeated = _repeated(recording, leaves, around, [scope.parent for scope in recording.scopes])
+    totals = [Totals(parameters=-repeated[row]) for row in range(len(recording.scopes))]
     for node in range(len(nodes)):
         if nodes.born[node] < 0 and nodes.kind[node] not in ("constant", "item"):
             totals[nodes.scope[node]] = totals[nodes.scope[node]].plus(of_node(recording, leaves, node))

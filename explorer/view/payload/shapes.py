@@ -195,6 +195,8 @@ class RecordingTables(TypedDict):
     """node → the user's variable"""
     leaf_values: NotRequired[dict[int, Summary]]
     """summaries of values that exist before a run, if any was recorded"""
+    shared_leaves: NotRequired[dict[int, int]]
+    """leaf → the first leaf with the same stored value"""
     leaves: LeafTable
     first_nan: int
     """first node whose value contains a NaN, or −1"""

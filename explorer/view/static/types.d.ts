@@ -256,6 +256,7 @@ export interface RecordingTables {
   compositions?: Composition[];
   variables?: Record<number, string>;
   leaf_values?: Record<number, Summary>;
+  shared_leaves?: Record<number, number>;
   leaves: LeafTable;
   first_nan: number;
   schedule: Schedule | null;

@@ -1,13 +1,19 @@
 """Totals of scopes and boxes: nodes, parameters, flops and bytes."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.record import Type
+from explorer.record import Type, from_json, to_json
+from explorer.view.export.text import text
 from explorer.view.model.picture_model import build_model
 from explorer.view.model.totals import Totals, leaves_of, of_boxes, of_scopes
+from tests.support.tied_weights import BLOCKS, PARAMETERS, tied_weights
 from tests.view import sample
+
+MODELS = Path(__file__).parents[3] / "assets" / "models"
 
 
 @pytest.mark.spec("V-19")
@@ -120,3 +126,37 @@ def test_a_scope_before_its_parent_is_summed():
     recording.nodes.scope[:] = [last - row if row else 0 for row in recording.nodes.scope]
     totals = of_scopes(recording)
     assert totals[0].parameters == totals[last - 1].parameters == 20_480
+
+
+@pytest.mark.spec("V-19")
+def test_a_shared_weight_counts_once_in_each_total():
+    """Each of three blocks reads all 72 parameters of the file from leaves of its own; the whole graph has 72, too."""
+    recording = tied_weights()
+    assert sum(leaves_of(recording).parameters.values()) == len(BLOCKS) * (PARAMETERS + 8)
+    scopes = {scope.name: total.parameters for scope, total in zip(recording.scopes, of_scopes(recording), strict=True)}
+    assert [scopes[name.removeprefix("block.")] for name in BLOCKS] == [PARAMETERS] * len(BLOCKS)
+    model = build_model(recording)
+    assert of_scopes(recording)[0].parameters == model.totals[0].parameters == PARAMETERS
+    boxes = {box.label: total.parameters for box, total in zip(model.tree.boxes, model.totals, strict=True)}
+    assert [boxes[name] for name in BLOCKS] == [PARAMETERS] * len(BLOCKS)
+    assert f"scopes: {PARAMETERS} parameters\n" in text(recording)
+
+
+@pytest.mark.spec("V-19")
+def test_the_weights_of_an_lstm_count_once():
+    """The file stores 38,101 elements; Explorer slices some of its tensors once for each gate."""
+    recording = ex.open(MODELS / "lstm.onnx").preview_plan().recording
+    assert of_scopes(recording)[0].parameters == build_model(recording).totals[0].parameters == 38_101
+
+
+@pytest.mark.spec("V-19")
+def test_only_leaves_of_one_tensor_are_shared():
+    """Two tensors with equal elements count separately. Sharing is kept in a recording's JSON form."""
+    equal = [ex.tensor(np.ones((4, 4), np.float32)) for _ in range(2)]
+    assert not (equal[0] @ equal[1]).explore().recording.shared_leaves
+    recording = tied_weights()
+    weights, biases = (
+        [node for node, name in enumerate(recording.nodes.label) if name == label] for label in ("shared", "bias")
+    )
+    expected = {node: nodes[0] for nodes in (weights, biases) for node in nodes[1:]}
+    assert from_json(to_json(recording)).shared_leaves == recording.shared_leaves == expected

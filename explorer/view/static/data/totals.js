@@ -7,7 +7,7 @@ import { RowIndex } from "./row_index.js";
  * @typedef {{nodes: number, operations: number, parameters: number, weights: number, others: number, flops: number, bytes: number,
  *   time: number, [metric: string]: number}} Cost
  *   `parameters` counts the elements of layers' and file operators' leaves, and `weights` their bytes; `others` counts the
- *   elements of the other leaves, the inputs of the program. `bytes` counts the bytes written: kernel results, not values
+ *   elements of the other leaves, the inputs of the program. A tensor with several leaves in a box counts once. `bytes` counts the bytes written: kernel results, not values
  *   passed on inside a kernel. `time` is in µs.
  */
 
@@ -56,6 +56,8 @@ const perName = ({ name }) => `divisor ${name}`;
 const mostName = ({ name }) => `${MOST}${name}`;
 const countName = ({ name }) => `count ${name}`;
 const MOST = "most ";
+/** costs of stored tensors, which count once in a box */
+const SIZES = ["parameters", "weights", "others"];
 
 /** Costs of one trace. */
 export class Totals {
@@ -69,6 +71,7 @@ export class Totals {
     /** number of decisions that had changed the graph when `boxes` was computed, −1 before */ this.changes = -1;
     /** @type {Cost[]} */ this.boxes = [];
     /** the recorded readers of each node, found when first asked for @type {RowIndex | undefined} */ this.readers = undefined;
+    /** @type {number[][]} leaves of each stored tensor that has several */ this.shared = sharedLeaves(trace.recording);
     /** @type {Set<number>} nodes whose values are passed on inside a kernel at the position and not written */ this.inner = new Set();
   }
 
@@ -193,9 +196,29 @@ export class Totals {
       // A run belongs to the final graph, so its times are shown at their final slots at every position.
       box.time += this.slotTimes[index];
     });
+    this.#subtractRepeated(position);
     // Visit inner boxes first, so that one addition for each box is enough.
     for (const box of this.#insideOut()) if (boxes[box].parent >= 0) add(this.boxes[boxes[box].parent], this.boxes[box]);
     return this.boxes;
+  }
+
+  /**
+   * Subtract the sizes of leaves where they meet another leaf of the same tensor, so that each box counts the tensor once.
+   * @param {number} position
+   */
+  #subtractRepeated(position) {
+    const { trace } = this;
+    for (const group of this.shared) {
+      const visited = new Set();
+      for (const leaf of group) {
+        if (!trace.exists(leaf, position)) continue;
+        let box = trace.boxOf[trace.slotOf[leaf]] ?? -1;
+        for (; box >= 0 && !visited.has(box); box = trace.layout.boxes[box].parent) visited.add(box);
+        if (box < 0) continue;
+        const size = this.node(leaf);
+        for (const name of SIZES) this.boxes[box][name] -= size[name];
+      }
+    }
   }
 
   /** @returns {Set<number>} */
@@ -220,4 +243,17 @@ export class Totals {
 
 function add(sum, cost) {
   for (const name of Object.keys(sum)) sum[name] = name.startsWith(MOST) ? Math.max(sum[name], cost[name]) : sum[name] + cost[name];
+}
+
+/** Return the leaves of each stored tensor that has several; parameters and other leaves are summed separately. */
+function sharedLeaves({ shared_leaves: shared = {}, leaves }) {
+  /** @type {Map<string, number[]>} */ const groups = new Map();
+  const firsts = new Set(Object.values(shared));
+  for (const [leaf, first] of [...[...firsts].map((first) => [first, first]), ...Object.entries(shared)]) {
+    const key = `${first} ${leaves.parameters[leaf] !== undefined}`;
+    const group = groups.get(key);
+    if (group) group.push(Number(leaf));
+    else groups.set(key, [Number(leaf)]);
+  }
+  return [...groups.values()];
 }
