@@ -67,16 +67,18 @@ export class Lineage {
   #sentence(node, direction, nodes) {
     const { trace } = this;
     const { kind } = trace.nodes;
-    const { parameters } = trace.recording.leaves;
-    let [operations, inputs, weights] = [0, 0, 0];
+    const { leaves: { parameters }, shared_leaves: shared = {} } = trace.recording;
+    let operations = 0;
+    // A tensor with several leaves counts once.
+    const [inputs, weights] = [new Set(), new Set()];
     for (const each of nodes) {
       if (kind[each] === "operation" || kind[each] === "call") operations++;
-      else if (parameters[each] > 0) weights++;
-      else if (kind[each] === "leaf" || kind[each] === "input") inputs++;
+      else if (parameters[each] > 0) weights.add(shared[each] ?? each);
+      else if (kind[each] === "leaf" || kind[each] === "input") inputs.add(shared[each] ?? each);
     }
     const label = trace.label(node);
     if (direction === "outputs") return operations ? `${counted(operations, "operation")} ${operations === 1 ? "is" : "are"} computed from ${label}` : `nothing is computed from ${label}`;
-    const leaves = [inputs && counted(inputs, "input"), weights && counted(weights, "weight")].filter(Boolean).join(" and ");
+    const leaves = [inputs.size && counted(inputs.size, "input"), weights.size && counted(weights.size, "weight")].filter(Boolean).join(" and ");
     const before = operations ? `${counted(operations, "operation")} ${operations === 1 ? "leads" : "lead"} to ${label}` : `no operation leads to ${label}`;
     return leaves ? `${before}, from ${leaves}` : before;
   }
