@@ -52,6 +52,21 @@ def test_something_that_changed_is_in_sight_after_every_step(page, name, wide):
     assert page.evaluate(HIDDEN) == []
 
 
+def test_a_fitted_view_stays_fitted_when_a_pass_changes_the_layout(page):
+    """Stepping over the first change of the graph keeps the whole graph in view."""
+    mount(page, payload(sample.resnet()))
+    page.evaluate("view.opening.all(true)")
+    page.evaluate("view.go(0)")
+    page.evaluate("view.fit()")
+    fitted = "view.camera.isFitted(view.placement.size)"
+    assert page.evaluate(fitted)
+    recorded = "view.placement.isRecorded"
+    assert page.evaluate(recorded)
+    page.evaluate("view.go(view.timeline.end)")
+    assert not page.evaluate(recorded)
+    assert page.evaluate(fitted)
+
+
 def test_titles_of_open_boxes_lie_over_edges(page):
     mount(page, payload(sample.resnet()))
     page.evaluate("view.opening.all(true)")

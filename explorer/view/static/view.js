@@ -132,10 +132,11 @@ export class View {
     const { open: before, size } = placement;
     if (isSame && open.size === before.size && [...open].every((box) => before.has(box))) return;
     const isWhole = this.camera.sees(size);
+    const isFitted = this.camera.isFitted(size);
     this.#place(open);
     const isSmall = isWhole || this.camera.holds(this.placement.size);
     if (isSame && isSmall) this.fit();
-    return isSame ? undefined : { placement, isSmall };
+    return isSame ? undefined : { placement, isSmall, isFitted };
   }
 
   /** Show the moment on the canvas and around it; a step forward animates edges. */
@@ -159,7 +160,8 @@ export class View {
     this.root.classList.toggle("ex-predicting", this.prediction.isOn);
     this.differs = this.callbacks.differs?.(this.scene) ?? new Map();
     this.canvas.show(this.scene, { selected, other: this.selection.other, box, otherBox: this.selection.otherBox, matches, heat, lit, along: asked?.edges ?? traced?.edges, veiled: asked?.veiled, differs: this.differs }, motion);
-    if (before?.isSmall) this.begin();
+    if (before?.isFitted) this.fit();
+    else if (before?.isSmall) this.begin();
     if (before) glide(this.canvas, before.placement);
     this.lowDetail.later();
     this.parts.show(this.now, node, box);

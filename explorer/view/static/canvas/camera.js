@@ -138,8 +138,7 @@ export class Camera {
     this.known = now;
     if (known.width === now.width && known.height === now.height) return;
     const [wide, high] = size.map((length) => length * this.scale);
-    const isFitted = Math.abs(this.scale - this.whole(size, known)) < 1e-9 && Math.abs(known.width - wide - 2 * this.x) < 2 && Math.abs(known.height - high - 2 * this.y) < 2;
-    if (isFitted) {
+    if (this.isFitted(size, known)) {
       this.smallest = Math.min(SMALLEST, this.whole(size));
       return this.stand(this.whole(size), size[0] / 2, size[1] / 2);
     }
@@ -147,6 +146,12 @@ export class Camera {
     this.x = moved(this.x, wide, known.width, now.width, right);
     this.y = moved(this.y, high, known.height, now.height, !right);
     this.#apply();
+  }
+
+  /** Whether a whole world of this size is fitted into a viewport. @param {number[]} size @param {{width: number, height: number}} room */
+  isFitted(size, room = this.viewport()) {
+    const [wide, high] = size.map((length) => length * this.scale);
+    return Math.abs(this.scale - this.whole(size, room)) < 1e-9 && Math.abs(room.width - wide - 2 * this.x) < 2 && Math.abs(room.height - high - 2 * this.y) < 2;
   }
 
   /** Whether a whole world of this size is visible. */
