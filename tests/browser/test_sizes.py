@@ -236,6 +236,21 @@ def test_the_panel_of_a_narrow_view_is_a_drawer_that_a_selection_opens(show):
         expect(panel).to_be_hidden()
 
 
+def test_a_fitted_graph_is_not_covered_by_the_drawer(show):
+    """Fit shows the whole graph next to the drawer or above it, and it remains fitted when the window changes."""
+    view = show(sample.mlp())
+    for wide, high in ((1000, 640), (640, 480)):
+        resize(view.page, wide, high)
+        press(view, "w", "f")
+        for height in (high, high + 60):
+            resize(view.page, wide, height)
+            drawer = view.locator(".ex-beside").bounding_box()
+            for item in view.locator(".ex-node .ex-shape").all():
+                rect = item.bounding_box()
+                assert rect["x"] + rect["width"] <= drawer["x"] or rect["y"] + rect["height"] <= drawer["y"]
+        press(view, "w")
+
+
 @pytest.mark.spec("V-27", headline=True)
 def test_the_wheel_stops_at_the_edge_of_the_graph(show):
     """Let the wheel pan a graph that is larger than its canvas, up to its edge, and otherwise scroll the page."""

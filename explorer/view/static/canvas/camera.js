@@ -50,14 +50,20 @@ export class Camera {
     return this.world.classList.contains("ex-gliding");
   }
 
-  /** Return the largest scale, up to a limit, at which a whole world rectangle is visible. @param {number[]} size its width and height */
-  whole([width, height], view = this.viewport()) {
+  /** Return the part of a viewport that no drawer covers. @param {{width: number, height: number}} view */
+  free(view = this.viewport()) {
+    const [right, bottom] = this.covered();
+    const left = (room, covered) => (room - covered > 4 * ROOM ? room - covered : room);
+    return { width: left(view.width, right), height: left(view.height, bottom) };
+  }
+
+  /** Return the largest scale, up to a limit, at which a whole world rectangle is visible and not covered. @param {number[]} size its width and height */
+  whole([width, height], view = this.free()) {
     return Math.min((view.width - 2 * ROOM) / width, (view.height - 2 * ROOM) / height, WHOLE);
   }
 
   /** Center a world point at a scale. */
-  stand(scale, x, y, smooth = false) {
-    const view = this.viewport();
+  stand(scale, x, y, smooth = false, view = this.viewport()) {
     this.scale = scale;
     this.x = view.width / 2 - x * scale;
     this.y = view.height / 2 - y * scale;
@@ -66,7 +72,7 @@ export class Camera {
 
   /** Center a world rectangle. The minimum scale `opening` keeps text legible. If the rectangle does not fit at this scale, show its top, or its left if values flow to the `right`, centered across the flow on the items at its start. @param {number[]} size @param {number} [opening] @param {boolean} [right] @param {(length: number, room: number) => number | undefined} [beginning] returns the center of the items within `length` of the start that fit into `room` */
   fit([width, height], opening = 0, right = false, beginning = undefined) {
-    const view = this.viewport();
+    const view = this.free();
     if (!view.width || !view.height || !width || !height) return;
     const whole = this.whole([width, height]);
     this.smallest = Math.min(SMALLEST, whole);
@@ -140,7 +146,7 @@ export class Camera {
     const [wide, high] = size.map((length) => length * this.scale);
     if (this.isFitted(size, known)) {
       this.smallest = Math.min(SMALLEST, this.whole(size));
-      return this.stand(this.whole(size), size[0] / 2, size[1] / 2);
+      return this.stand(this.whole(size), size[0] / 2, size[1] / 2, false, this.free());
     }
     const moved = (at, length, then, room, along) => (along && length > room && at >= 0 ? Math.min(at, ROOM) : at + (room - then) / 2);
     this.x = moved(this.x, wide, known.width, now.width, right);
@@ -148,10 +154,11 @@ export class Camera {
     this.#apply();
   }
 
-  /** Whether a whole world of this size is fitted into a viewport. @param {number[]} size @param {{width: number, height: number}} room */
-  isFitted(size, room = this.viewport()) {
+  /** Whether a whole world of this size is fitted into a viewport or into its part that no drawer covers. @param {number[]} size @param {{width: number, height: number}} view */
+  isFitted(size, view = this.viewport()) {
     const [wide, high] = size.map((length) => length * this.scale);
-    return Math.abs(this.scale - this.whole(size, room)) < 1e-9 && Math.abs(room.width - wide - 2 * this.x) < 2 && Math.abs(room.height - high - 2 * this.y) < 2;
+    const fills = (room) => Math.abs(this.scale - this.whole(size, room)) < 1e-9 && Math.abs(room.width - wide - 2 * this.x) < 2 && Math.abs(room.height - high - 2 * this.y) < 2;
+    return fills(view) || fills(this.free(view));
   }
 
   /** Whether a whole world of this size is visible. */
