@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.view.export.html_page import html
-from tests.browser.player import box, node, press
+from tests.browser.player import box, node, press, resize
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
@@ -74,6 +74,41 @@ def test_results_are_walked_by_keys_and_their_boxes_open(show):
     view.page.keyboard.press("Escape")
     expect(view.locator(".ex-match")).to_have_count(0)
     expect(view.locator(".ex-search")).to_be_hidden()
+
+
+@pytest.mark.spec("V-8")
+@pytest.mark.parametrize("typed", ["type:MaxPool", "type:Relu"])
+def test_a_found_operator_stays_in_sight_after_the_search(show, typed):
+    """Escape keeps the found operator, a box or a single node, selected and visible, and n goes to the next result."""
+    view = show(ex.open(MODELS / "resnet18.onnx").preview_plan().recording)
+    press(view, "/")
+    view.page.keyboard.type(typed)
+    view.page.keyboard.press("Shift+Enter")
+    found = view.locator(".ex-selected")
+    expect(found).to_be_in_viewport(ratio=0.9)
+    view.page.keyboard.press("Escape")
+    expect(found.and_(view.locator(":focus"))).to_be_in_viewport(ratio=0.9)
+    expect(view.locator(".ex-match")).to_have_count(0)
+    view.page.keyboard.press("n")
+    expect(view.locator(".ex-say")).not_to_contain_text("No search has results")
+    expect(found).to_be_in_viewport(ratio=0.9)
+
+
+@pytest.mark.spec("V-8", "V-13")
+@pytest.mark.parametrize(("wide", "high"), [(1000, 700), (640, 480)])
+def test_the_drawer_does_not_cover_the_results(show, wide, high):
+    """The drawer is hidden while the search is open, and afterwards it does not cover the found node."""
+    view = show(sample.transformer(3))
+    resize(view.page, wide, high)
+    press(view, "w", "/")
+    view.page.keyboard.type("operation:softmax")
+    view.page.keyboard.press("Enter")
+    expect(view.locator(".ex-selected")).to_be_visible()
+    expect(view.locator(".ex-beside")).to_be_hidden()
+    view.page.keyboard.press("Escape")
+    expect(view.locator(".ex-beside")).to_be_visible()
+    drawer, item = view.locator(".ex-beside").bounding_box(), view.locator(".ex-node.ex-selected").bounding_box()
+    assert item["x"] + item["width"] <= drawer["x"] or item["y"] + item["height"] <= drawer["y"]
 
 
 @pytest.mark.spec("V-8")

@@ -62,13 +62,10 @@ export class Search {
     this.root.hidden = false;
   }
 
-  /** Close the search and clear the matches. */
+  /** Close the search and unmark the matches; `walk` still steps through them. */
   close() {
     if (this.root.hidden) return;
     this.root.hidden = true;
-    this.matches = [];
-    this.at = -1;
-    this.#list();
     this.actions.onFound([]);
     this.actions.onClose();
   }

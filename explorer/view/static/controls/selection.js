@@ -161,6 +161,8 @@ export class Selection {
     this.#choose(box);
     view.opening.uncover(view.paths.outside(box), view.body, () => {
       const rect = view.placement.boxes.get(box);
+      view.focus.key = `b${box}`;
+      view.focus.rove();
       if (rect && box !== view.placement.outermost) view.camera.reveal(around([rect], MARGIN));
     });
   }

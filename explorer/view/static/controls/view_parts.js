@@ -58,9 +58,18 @@ export class ViewParts {
     this.search = new Search(trace, {
       visitBox: (box) => view.selection.visitBox(box),
       visit: (node) => view.selection.visit(node),
-      goDecision: (index) => go(timeline.afterDecision(index)),
+      goDecision: (index) => {
+        go(timeline.afterDecision(index));
+        const [slot] = view.scene.attention;
+        if (view.canvas.stands(`n${slot}`)) view.focus.set(`n${slot}`, false);
+      },
       onFound: (nodes) => view.selection.mark(nodes),
-      onClose: () => view.focus.take(),
+      onClose: () => {
+        const { isInSight } = view.selection;
+        view.focus.take();
+        // The drawer that the search hid is shown again.
+        if (isInSight) view.selection.reveal();
+      },
     });
     this.help = helpBox(view.heat.known, () => this.turnHelp(), view.callbacks.keys);
     this.crumbs = html("div", { class: "ex-crumbs", hidden: true });
