@@ -65,6 +65,29 @@ def test_an_address_that_names_nothing_leaves_the_view_alone(show, page, fragmen
     expect(view.locator(".ex-say")).to_contain_text(sample.mlp().reason(sample.mlp().decisions[0]))
 
 
+@pytest.mark.spec("V-14")
+@pytest.mark.parametrize(
+    ("fragment", "missing"),
+    [
+        ("node=nothing", 'node "nothing"'),
+        ("stage=none&node=tanh", 'stage "none"'),
+        ("stage=fuse&decision=NoRule&node=<b>", 'node "<b>", decision "NoRule"'),
+        ("stage=order&kernel=99", 'kernel "99"'),
+    ],
+)
+def test_a_link_to_something_that_is_not_there_is_reported(show, page, fragment, missing):
+    """The line above the canvas names the unknown parts of a link until the next key."""
+    view = show(sample.mlp())
+    for _ in range(2):
+        page.goto(page.url.split("#")[0] + "#" + fragment)
+        expect(view.locator(".ex-say")).to_have_text(
+            f"The link names what this graph does not have: {missing}.", use_inner_text=True
+        )
+        page.reload()
+    press(view, ".")
+    expect(view.locator(".ex-say")).not_to_contain_text("The link")
+
+
 def test_a_page_opens_at_the_state_it_was_saved_with(show):
     view = show(sample.mlp(), start="step=2&node=1")
     expect(view.locator(".ex-say")).to_contain_text(sample.mlp().reason(sample.mlp().decisions[1]))

@@ -43,7 +43,7 @@ export function addressOf(view) {
   return parts.toString().replaceAll("%2C", ",");
 }
 
-/** Restore the state in an address; names that the recording does not contain are ignored. @param {import("../view.js").View} view @param {URLSearchParams} parts */
+/** Restore the state in an address; the line above the canvas states which names the recording does not contain. @param {import("../view.js").View} view @param {URLSearchParams} parts */
 export function restore(view, parts) {
   const { trace, timeline, selection } = view;
   if (view.turning.isOther(parts.get("direction"))) view.turning.turn();
@@ -57,9 +57,13 @@ export function restore(view, parts) {
   if (step >= 0) view.go(step, stage);
   else view.goStage(parts.get("stage") ?? "");
   const node = nodeOf(view, parts.get("node") ?? "");
-  if (node < 0) return;
-  if (step >= 0) selection.select(node, true);
-  else selection.visit(node);
+  if (node >= 0) {
+    if (step >= 0) selection.select(node, true);
+    else selection.visit(node);
+  }
+  const isFound = { stage, node, decision: step, kernel: step };
+  const missing = Object.keys(isFound).filter((name) => parts.get(name) && isFound[name] < 0);
+  if (missing.length) view.parts.sentence.tell(`The link names what this graph does not have: ${missing.map((name) => `${name} "${parts.get(name)}"`).join(", ")}.`);
 }
 
 /** Return the step given by a number, by a decision's rule or code, or by a kernel's number in the order; −1 for none. @param {import("../view.js").View} view @param {URLSearchParams} parts @param {number} stage */
