@@ -217,6 +217,10 @@ def test_operators_of_a_file_are_found_by_their_type(show):
     view.locator(".ex-kinds .ex-link", has_text="MaxPool").click()
     expect(view.get_by_role("searchbox", name="search")).to_have_value("type:MaxPool")
     expect(view.locator(".ex-results button")).to_have_count(types.count("MaxPool"))
+    view.get_by_role("searchbox", name="search").fill("type:Conv")
+    names = [scope.name for scope in recording.scopes if scope.type == "Conv"]
+    expect(view.locator(".ex-results button > b")).to_have_text([re.compile(f" / {name}$") for name in names])
+    view.get_by_role("searchbox", name="search").fill("type:MaxPool")
     view.page.keyboard.press("Enter")
     expect(view.locator(".ex-why h4")).to_contain_text("maxpool")
     expect(view.locator(".ex-box.ex-selected")).to_be_in_viewport()

@@ -108,16 +108,20 @@ export class Search {
 
   #find() {
     const query = new Query(this.field.value);
-    const [boxes, nodes, decisions] = [[], [], []];
-    /** @type {{box?: number, node: number, decision: number, entry: any}[]} */ const operators = [];
+    const [nodes, decisions] = [[], []];
+    /** @type {{box?: number, node: number, decision: number, entry: any, first: number}[]} */ const operators = [];
     const inside = new Set();
     if (!query.isEmpty) {
       this.#prepare();
-      for (const [box, entry] of this.operators) if (query.matches(entry)) boxes.push(box), operators.push({ box, node: -1, decision: -1, entry });
-      for (const [node, entry] of this.single) if (query.matches(entry)) inside.add(node), operators.push({ node, decision: -1, entry });
-      // The operator that writes a named operand comes before the operators that read it.
-      operators.sort((one, other) => Number(query.isOfWriter(other.entry)) - Number(query.isOfWriter(one.entry)));
-      for (const node of boxes.flatMap((box) => this.#nodesIn(box))) inside.add(node);
+      for (const [box, entry] of this.operators) {
+        if (!query.matches(entry)) continue;
+        const within = this.#nodesIn(box);
+        for (const node of within) inside.add(node);
+        operators.push({ box, node: -1, decision: -1, entry, first: within.reduce((least, node) => Math.min(least, node), Infinity) });
+      }
+      for (const [node, entry] of this.single) if (query.matches(entry)) inside.add(node), operators.push({ node, decision: -1, entry, first: node });
+      // In the program's order, but the operator that writes a named operand comes before the operators that read it.
+      operators.sort((one, other) => Number(query.isOfWriter(other.entry)) - Number(query.isOfWriter(one.entry)) || one.first - other.first);
       // Nodes of a found operator are not listed separately.
       this.entries.forEach((entry, node) => entry && !inside.has(node) && query.matches(entry) && nodes.push(node));
       this.sentences.forEach((text, index) => query.matchesText(text) && decisions.push(index));
