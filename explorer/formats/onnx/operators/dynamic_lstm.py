@@ -97,8 +97,8 @@ def dynamically_quantized_lstm(
             if lengths is None:
                 after = cell.lstm(dynamic_product(h, *recurrent) + elements[0], peephole, c)
                 return [*after], [after[0]]
-            # ONNX Runtime reads the state from the sequence output if there is one, so after a sequence ends, the state
-            # is 0 from the second step on.
+            # If there is a sequence output, ONNX Runtime reads the state from it, so the state is 0 from the second
+            # step after the end of a sequence.
             seen = where(reshape(elements[1] <= lengths, (-1, 1)), h, 0) if returns_sequence else h
             after = cell.lstm(dynamic_product(seen, *recurrent) + elements[0], peephole, c)
             within = reshape(elements[1] < lengths, (-1, 1))

@@ -101,7 +101,7 @@ def group_normalization(
 
     Scale and bias have one number per channel since opset 21, and one per group before.
     """
-    # distinguish them by shape; with one channel per group, they are the same
+    # the two forms are distinguished by shape; with one channel per group, they are the same
     if scale.shape == (num_groups,) != (X.shape[1],) and X.shape[1] % num_groups == 0:
         scale, bias = (repeat(value, X.shape[1] // num_groups) for value in (scale, bias))
     return cast(group_norm(in_stash_dtype(X, stash_type), num_groups, scale, bias, epsilon=epsilon), X.dtype)

@@ -140,7 +140,7 @@ def tf_idf_vectorizer(
     pool: Annotated[Ints | tuple[str, ...], Names("pool_int64s", "pool_strings")],
     weights: Known[Array] | None = None,
 ) -> Expr:
-    """Return the count of each n-gram, or whether it occurs, multiplied by its weight."""
+    """Return the count of each n-gram, or 1 if it occurs and 0 otherwise, multiplied by its weight."""
     indexes, tokens = np.array(ngram_indexes, np.int64), labels(pool)
     if tokens.dtype.kind == "i" and not is_text(X.dtype):
         tokens = tokens.astype(X.dtype)

@@ -147,7 +147,7 @@ def _activated(x: Expr, name: str, parameters: Sequence[float]) -> Expr:
 def simplified_normalization(
     X: Expr, scale: Expr, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = FLOAT, outputs: Outputs
 ) -> tuple[Expr, ...]:
-    """Return x / √(mean x² + ε) · scale over the axes from ``axis`` on and, if used, 1 / √(mean x² + ε)."""
+    """Return x / √(mean x² + ε) · scale over ``axis`` and all later axes; if used, also return 1 / √(mean x² + ε)."""
     axis = normalize_axis(axis, X.ndim, "SimplifiedLayerNormalization")
     wide = in_stash_dtype(X, stash_type)
     y = cast(rms_norm(wide, scale, axes=X.ndim - axis, epsilon=epsilon), np.result_type(X.dtype, scale.dtype))
