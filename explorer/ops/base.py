@@ -148,7 +148,7 @@ class Ufunc(Elementwise, abstract=True):
             return as_operands(tuple([number if i == index else value for i, value in enumerate(values)]))
 
     def convert_out_of_range_int(self, number: int, computed: np.dtype[Any]) -> np.generic | None:
-        """Convert an int that exceeds the other operand's dtype to ``computed``, the dtype of the ufunc's loop.
+        """Convert ``number``, which the other operand's dtype cannot represent, to ``computed``, the ufunc's dtype.
 
         Return None if ``computed`` is an integer dtype or cannot represent the number either.
         """
@@ -225,7 +225,7 @@ def sum_to(x: Expr, shape: Shape) -> Expr:
     if extra < 0 or broadcast_shapes(x.shape, shape) != x.shape:
         raise OperandError(
             f"a gradient of shape {x.shape} for an operand of shape {shape}",
-            rule="an elementwise gradient must have the result's shape, or one to which the operand broadcasts",
+            rule="an elementwise gradient must have the result's shape, or a shape to which the operand broadcasts",
             fix="check the operation's gradient() method",
         )
     axes = (*range(extra), *(extra + i for i, size in enumerate(shape) if size == 1 and x.shape[extra + i] != 1))

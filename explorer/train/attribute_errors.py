@@ -10,9 +10,9 @@ from explorer.core.errors import StateError
 
 MODULE: Mapping[str, str] = {
     **dict.fromkeys(("to", "cuda", "cpu"), "use module.to_device('cuda')"),
-    "eval": "module.predict(x) computes in inference, without dropout and by stored statistics",
-    "train": "module.fit(loader) trains, module.train_on(x, label) makes one step",
-    "evaluate": "module.loss(module.predict(x), label) is the loss of samples",
+    "eval": "module.predict(x) computes outputs without dropout, and normalizes with stored statistics",
+    "train": "module.fit(loader) runs all steps, and module.train_on(x, label) one step",
+    "evaluate": "module.loss(module.predict(x), label) is the loss of a batch",
     "zero_grad": "each module.backward(label) replaces the gradients",
     "state_dict": "module.save(path) writes all state; module.parameters contains the weights by name",
     "load_state_dict": "module.restore(path); module.parameters[name].assign(array) sets one weight",
@@ -60,7 +60,7 @@ _TRAINING = {
     "StepLR": "ex.train.Step(base, size=…, gamma=…) as the optimizer's rate",
     **dict.fromkeys(("ExponentialLR", "ExponentialDecay"), "ex.train.Exp(base, gamma=…) as the optimizer's rate"),
     "ReduceLROnPlateau": "optimizer.rate = 0.001 between steps",
-    "lr_scheduler": "learning-rate policies are the optimizer's rate: ex.train.Adam(ex.train.Cosine(0.01, steps=1000))",
+    "lr_scheduler": "pass a learning-rate policy as the rate: ex.train.Adam(ex.train.Cosine(0.01, steps=1000))",
     "clip_grad_norm_": "clip_norm=1.0 of the optimizer",
 }
 PACKAGE: Mapping[str, str] = {**_LAYERS, **_LOSSES, **_TRAINING}

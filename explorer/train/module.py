@@ -59,8 +59,8 @@ MAX_PLANS = 16
 """maximum number of batch types for which a module stores plans"""
 DTYPES = ("float32", "float64")
 _FIXED = {
-    "loss": "another module, whose parameters are assigned these: parameters[name].assign(array)",
-    "optimizer": "module.optimizer.rate = 0.001 for another rate; else another module",
+    "loss": "make another module, and copy the weights into it: parameters[name].assign(array)",
+    "optimizer": "module.optimizer.rate = 0.001 changes the rate; for other settings, make another module",
     "dtype": 'ex.train.Module(…, dtype="float64")',
     "samples": 'ex.train.Module(…, samples="last")',
 }

@@ -39,7 +39,7 @@ from explorer.train.layers.training_layers import Part, Training, step_operand
 from explorer.train.module import Module, StepGradients, TrainingStep
 
 _SHARD, _SUM = "gradients_of_shard", "sum_of_gradients"
-"""names of two functions; one worker runs the whole of each call of them"""
+"""names of two functions, each call of which one worker runs as a whole"""
 OPTIONS: dict[str, Any] = {"without": ("batch",), "inline": Inline(whole=(_SHARD, _SUM))}
 """plan options of a step: shards are not batched together again"""
 _TOLERANCE = 200

@@ -118,7 +118,7 @@ class NothingSaved(Exercise):
     accepts = (FunctionType,)
     hints = (
         "The derivative of each operation must be the same for every `x`: which operations have a straight line as"
-        " graph?",
+        " their graph?",
         "For example, use `3 * x + 1`.",
     )
     source = """

@@ -92,7 +92,7 @@ class Parameter:
     def memory(self) -> Any:
         """Array on the parameter's device in which training keeps the elements.
 
-        None if training does not keep them, or if they have been replaced since.
+        None if training does not keep the elements, or if they have been replaced since then.
         """
         return self._memory
 

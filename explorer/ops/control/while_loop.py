@@ -34,7 +34,7 @@ class WhileLoop(Call):
 
     name = "while_loop"
     inlinable: ClassVar[bool] = False
-    nondifferentiable = "the number of iterations is known only after the run, so their states are not kept"
+    nondifferentiable = "the number of iterations is known only after the run, so the states are not kept"
     refuses_gradient = True
     unbatchable = "batch elements may stop after different numbers of iterations"
 

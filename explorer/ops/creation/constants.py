@@ -195,7 +195,7 @@ def as_expr(value: Any, dtypes: tuple[np.dtype[Any], ...], device: Device = cpu)
             operand: Expr = as_written(value)
             return operand
         return tensor(value, name="tensor", device=device)
-    # 1, 1.0 and True are equal, so the key contains the class; so are 0.0 and −0.0, whose reprs differ
+    # the key contains class and repr, because 1, 1.0 and True are equal, and 0.0 and −0.0 are equal
     key = (cls, value or repr(value), dtypes, device)
     constant = _constants.get(key)
     if constant is not None:

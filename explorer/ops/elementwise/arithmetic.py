@@ -155,8 +155,8 @@ class Comparison(Ufunc, abstract=True):
     reuses_operand = False
 
     def convert_out_of_range_int(self, number: int, computed: np.dtype[Any]) -> np.generic:
-        # NumPy compares an int exactly even if it exceeds the other dtype. Converting the int to a dtype that can
-        # represent it, or else to ±∞, gives the same result.
+        # NumPy compares an int exactly even if it is out of range for the other dtype. Converting the int to a dtype
+        # that can represent it, or else to ±∞, gives the same result.
         smallest_dtype = np.min_scalar_type(number)
         return np.float64(math.copysign(math.inf, number)) if smallest_dtype.hasobject else smallest_dtype.type(number)
 

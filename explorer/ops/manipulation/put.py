@@ -30,7 +30,7 @@ __all__ = ["add_along_axis", "put_along_axis"]
 
 
 class PutAlong(Movement):
-    """x with elements replaced at indices along one axis; along the other axes, each index keeps its own position."""
+    """x with elements replaced at indices along one axis; along the other axes, an index refers to its own position."""
 
     name = "put_along"
     axis: int
@@ -81,7 +81,7 @@ class PutAlong(Movement):
 def put_along_axis(x: Any, indices: Any, values: Any, axis: int) -> Expr:
     """Replace elements of ``x`` at ``indices`` along ``axis``.
 
-    Along the other axes, each index keeps its own position; ``indices`` may be shorter than ``x`` along these axes.
+    Along the other axes, each index refers to its own position; ``indices`` may be shorter than ``x`` along these axes.
     ``values`` is one number or has the indices' shape. Negative indices count from the end. If an index occurs twice,
     the last value is kept. (ONNX: ScatterElements; PNNX: torch.scatter.)
 

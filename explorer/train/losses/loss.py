@@ -186,7 +186,7 @@ class ReducedLoss(Loss):
     def __setattr__(self, name: str, value: Any) -> None:
         if self.owner and name != "owner":
             rule = f"a loss must not change once it belongs to a module, here {self.owner!r}: steps are planned with it"
-            refuse_setting(self, name, value, rule, "another module with another loss")
+            refuse_setting(self, name, value, rule, "make another module with another loss")
         super().__setattr__(name, value)
 
 
