@@ -99,6 +99,7 @@ def opaque(graph: GraphWriter, node: Any, *names: str) -> Any:
 
 
 unsupported("the types of its results are not known", "opaque_call")
+unsupported("only recordings of runtimes contain it; save the net instead", "runtime_operator")
 unsupported("only plans create it, by merging equal calls", "mapped_call")
 unsupported("only plans create it, by splitting mapped calls between workers", "part_call")
 unsupported("ONNX stores trees in an operator's attributes, which only nets opened from files have", "decision_trees")
