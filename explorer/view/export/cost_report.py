@@ -28,14 +28,19 @@ def costs(recording: Recording) -> str:
     lines += [_line(recording, decision) for decision in declined[:_LISTED]]
     rest = declined[_LISTED:]
     if rest:
-        largest = micros_text(rest[0].facts.get("estimated_cost_us", 0.0))
-        lines.append(f"  … and {len(rest):,} more of at most {largest} each")
+        largest = _cost(rest[0])
+        lines.append(f"  … and {len(rest):,} more" + (f" of at most {largest} each" if largest else ""))
     return "\n".join(visible(line) for line in lines) + "\n"
 
 
 def _line(recording: Recording, decision: Decision) -> str:
-    cost = micros_text(decision.facts.get("estimated_cost_us", 0.0))
-    return f"  {cost:>8}  {decision_line(recording, decision).head}"
+    return f"  {_cost(decision):>8}  {decision_line(recording, decision).head}"
+
+
+def _cost(decision: Decision) -> str:
+    """Return the estimated cost of declining, "" if there is none."""
+    cost = decision.facts.get("estimated_cost_us", 0.0)
+    return micros_text(cost) if cost else ""
 
 
 def gains(recording: Recording) -> str:

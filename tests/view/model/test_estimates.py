@@ -29,6 +29,16 @@ def test_an_estimate_names_its_machine() -> None:
 
 
 @pytest.mark.spec("V-5")
+def test_a_decision_that_costs_nothing_has_no_time() -> None:
+    recording = sample.mlp()
+    recording.decisions = [
+        replace(decision, facts={**decision.facts, "estimated_cost_us": 0.0}) for decision in recording.decisions
+    ]
+    assert recording.declined
+    assert "0 µs" not in costs(recording)
+
+
+@pytest.mark.spec("V-5")
 def test_savings_of_a_change_are_marked_as_estimates() -> None:
     shared = ex.sin(ex.tensor([[1.0] * 64] * 64))
     plan = ex.EvalPlan()
