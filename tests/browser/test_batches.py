@@ -29,7 +29,7 @@ def test_plain_samples_are_a_stack_that_becomes_a_batch(show):
     press(view, "Home")
     expect(titles(view)).to_have_text(["matmul … tanh ×1,000", "block 1"])
     expect(closed(view, "999 more")).to_be_visible()
-    press(view, *"]" * 4, ".")
+    press(view, "]", ".")
     expect(decided(view, "batched")).to_be_visible()
     expect(view.locator(".ex-say")).to_contain_text("matmul")
     expect(closed(view, "matmul … tanh ×1000")).to_contain_text("1,000 × 4 f32 → 1000×4 f32")
@@ -47,7 +47,7 @@ def test_the_panel_tells_what_a_batch_took(show):
     recording = recorded("calls", run=True)
     (batched,) = [decision for decision in recording.decisions if decision.code == "batched"]
     view = show(recording, whole=True)
-    press(view, "Home", *"]" * 4, ".")
+    press(view, "Home", "]", ".")
     facts = view.locator(".ex-why .ex-facts").first
     took = micros_text(batched.facts["measured_us"])
     separate = micros_text(batched.facts["separate_us"])

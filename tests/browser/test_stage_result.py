@@ -62,6 +62,19 @@ def test_a_click_on_a_stage_shows_its_result_and_a_step_its_first_decision(show)
     expect(view.locator(".ex-say")).to_contain_text("decision 1 of 1")
 
 
+@pytest.mark.spec("V-1", "V-13")
+def test_keys_of_stages_skip_folded_ones(show):
+    """Stages that changed nothing are skipped, unless the reader has unfolded them."""
+    view = show(sample.resnet(), position=0)
+    press(view, "Home")
+    for key, name in (("]", "simplify"), ("]", "prune"), ("]", "algorithms"), ("[", "prune"), ("[", "simplify")):
+        press(view, key)
+        expect(stage(view)).to_contain_text(name)
+    view.locator(".ex-folded").first.click()
+    press(view, "]")
+    expect(stage(view)).to_contain_text("dedup")
+
+
 @pytest.mark.spec("V-1", "V-5")
 def test_order_and_run_are_shown_as_wholes_with_every_number_and_time(show):
     """The whole order numbers every kernel, the whole run shows every time, and nothing waits."""

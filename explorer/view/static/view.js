@@ -231,11 +231,13 @@ export class View {
     this.go(about < 0 ? step + by : about);
   }
 
-  /** Go some stages forward or back. */
+  /** Go a stage forward or, with −1, back, past the stages that are folded because they changed nothing. @param {number} by */
   stepStage(by) {
-    const stage = Math.max(0, Math.min(this.timeline.stages.length - 1, this.now.stage + by));
+    let stage = this.now.stage + by;
+    while (this.parts.stageChips.isFolded(stage)) stage += by;
     // The beginning of the last stage is not forward of its steps.
-    if (by > 0 && stage === this.now.stage) return;
+    if (stage >= this.timeline.stages.length) return;
+    stage = Math.max(0, stage);
     this.go(this.timeline.entry(stage), stage);
   }
 

@@ -58,11 +58,20 @@ export class StageChips {
     return runs;
   }
 
+  #isOpen({ quiet, indices }) {
+    return !quiet || this.unfolded.has(indices[0]) || indices.includes(this.current);
+  }
+
+  /** Whether a stage is folded into a chip with others that changed nothing. @param {number} stage */
+  isFolded(stage) {
+    return this.#runs().some((run) => run.indices.includes(stage) && !this.#isOpen(run));
+  }
+
   #build() {
     const parts = [];
-    for (const { quiet, indices } of this.#runs()) {
-      const open = !quiet || this.unfolded.has(indices[0]) || indices.includes(this.current);
-      const chips = open ? indices.map((index) => this.#chip(index)) : [this.#folded(indices)];
+    for (const run of this.#runs()) {
+      const { indices } = run;
+      const chips = this.#isOpen(run) ? indices.map((index) => this.#chip(index)) : [this.#folded(indices)];
       for (const chip of chips) parts.push(...(parts.length ? [html("span", { class: "ex-arrow", "aria-hidden": "true" }, "›")] : []), chip);
     }
     const hadFocus = hasFocus(this.root);
