@@ -69,7 +69,7 @@ from explorer.net.pattern_edits import with_replacements
 from explorer.net.profile import Profile
 from explorer.net.runtime_run import RuntimeRun
 from explorer.net.session import NetSession, bound
-from explorer.net.value_comparison import Take, ValueComparison, compare_values
+from explorer.net.value_comparison import ReferenceValues, Take, ValueComparison, compare_values, in_terms_of
 from explorer.plan.rewrite.pattern import Match
 from explorer.record import Recording
 from explorer.record.escape import visible
@@ -385,8 +385,12 @@ class Net:
         may include the inputs. ``"onnxruntime"``, ``"onnx.reference"`` and ``"litert"`` run the net's file, or an ONNX
         file written from the net. The result contains the first operator whose value differs, which ``print`` and
         ``explore()`` of the result show. Operands
-        are matched by name, and outputs of another net also by order. ``tolerance`` is the maximum relative error; the
-        default is 1e-4, or 1e-2 for 16-bit floats, or 0 for integers.
+        are matched by name, through quantization and casts, and outputs of another net also by order. ``tolerance`` is
+        the maximum relative error; the default is 1e-4, or 1e-2 for 16-bit floats, or 0 for integers, and floats in
+        [-1, 1] may differ by 4 ulp of 1.
+
+        The reference may have another precision: floating inputs are cast to the dtypes of both nets (``casts`` of the
+        result), ``ranked`` orders operators by SQNR, and ``keep_in_float(k)`` names those that a quantizer should skip.
 
         Without inputs the graphs, plans and weights are compared, as text, images and views; a recording has no
         weights. ``net.preview_plan().compare(other.preview_plan())`` reads no weights.
@@ -402,30 +406,31 @@ class Net:
                 rule="without inputs, other must be a net, a plan or a recording; a reference also needs inputs",
                 fix="net.compare(reference, x), or net.compare(other_net)",
             )
-        arrays = self._checked_session().checked_arrays(inputs, named)
-        name, values = self._reference(other, arrays, executor)
+        casts: list[str] = []
+        arrays = self._checked_session().cast_arrays(inputs, named, casts)
+        reference = self._reference(other, arrays, executor, casts)
         return compare_values(
             self.definition,
-            name,
-            values,
+            reference,
             tolerance,
             lambda names, take: self._watch_operands(arrays, names, take, executor),
             lambda **options: self.explore(arrays, **options),
+            casts,
         )
 
-    def _reference(self, other: Any, arrays: Mapping[str, Array], executor: str) -> tuple[str, Mapping[str, Array]]:
-        """Return the name of a reference, and its values for ``arrays`` by operand name."""
+    def _reference(self, other: Any, arrays: Mapping[str, Array], executor: str, casts: list[str]) -> ReferenceValues:
+        """Return the values of a reference for ``arrays``; add descriptions of casts of its inputs to ``casts``."""
         if isinstance(other, Mapping):
-            return "the given values", {str(name): np.asarray(value) for name, value in other.items()}
+            return ReferenceValues("the given values", {str(name): np.asarray(value) for name, value in other.items()})
         if not isinstance(other, Net):
-            return self._values_of_runtime(other, arrays)
+            return ReferenceValues(*self._values_of_runtime(other, arrays))
         values: dict[str, Array] = {}
 
         def keep(name: str, value: Array) -> None:
             values[name] = value.copy()
 
         try:
-            theirs = other._checked_session().checked_arrays((*arrays.values(),), {})
+            theirs = other._checked_session().cast_arrays((*arrays.values(),), {}, casts)
         except OperandError as error:
             raise OperandError(
                 f"net {other.name!r} as a reference of net {self.name!r}: {error.given}",
@@ -437,7 +442,7 @@ class Net:
         for own, name in zip(self.definition.ssa.outputs, other.definition.ssa.outputs, strict=False):
             if name in values:
                 values.setdefault(own, values[name])
-        return other.name, values
+        return in_terms_of(self.definition, other.definition, values)
 
     def _values_of_runtime(self, reference: Any, arrays: Mapping[str, Array]) -> tuple[str, Mapping[str, Array]]:
         """Return the name of a runtime and its values; an InferenceSession returns only its outputs."""

@@ -39,7 +39,7 @@ from explorer.net.building.containers import EXAMPLE_LENGTH, each_leaf, key_of, 
 from explorer.net.building.example_shapes import Shapes, declared_shapes, fitting_shapes, impossible_shape, same_shapes
 from explorer.net.building.inputs import as_array, as_value, is_shape, is_symbolic, named_inputs
 from explorer.net.building.weights import NetWeights
-from explorer.net.definition.declared_types import check_inputs, declared_dtype
+from explorer.net.definition.declared_types import cast_floats, check_inputs, declared_dtype
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
 from explorer.net.operators.context import Answer, unknown_shape
 from explorer.net.operators.table import OperatorTable
@@ -119,10 +119,18 @@ class NetSession:
 
     def checked_arrays(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arrays of all inputs by name; raise OperandError also for a wrong shape or dtype."""
-        arrays = self.arrays(inputs, named)
+        return self._checked(self.arrays(inputs, named))
+
+    def _checked(self, arrays: dict[str, Any]) -> dict[str, Any]:
         types = [(name, TensorType(array.shape, array.dtype)) for name, array in named_leaves(arrays)]
         check_inputs(self.definition, types)
         return arrays
+
+    def cast_arrays(self, inputs: tuple[Any, ...], named: Mapping[str, Any], casts: list[str]) -> dict[str, Any]:
+        """Return checked arrays, with floats cast to the declared floating dtype; ``casts`` gets a line for each."""
+        arrays, notes = cast_floats(self.definition, self.arrays(inputs, named))
+        casts += notes
+        return self._checked(arrays)
 
     def expressions(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return expressions for inputs, which may be expressions, arrays or shapes; by default the file's shapes."""

@@ -1,13 +1,14 @@
 """Comparison of the operands of a net with a reference, which finds the first operator whose result differs.
 
-``net.compare(reference, x)`` returns a ``ValueComparison``. Operands are matched by their names in the file. Each value
-is compared while the net's own plan runs, so the compared values are the values of ``net.run``, and no value is stored.
+``net.compare(reference, x)`` returns a ``ValueComparison``. Operands are matched by their names in the file, and
+through the quantization and the casts that a file of another precision contains (:class:`Operands`). Each value is
+compared while the net's own plan runs, so the compared values are the values of ``net.run``, and no value is stored.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack
 
 import numpy as np
@@ -29,7 +30,17 @@ from explorer.run.execution.value_capture import ValueObserver, summarize
 
 TOLERANCE, HALF_TOLERANCE = 1e-4, 1e-2
 """maximum relative errors for float32 and float64, and for narrower floats; other dtypes must be equal"""
+ULPS = 4
+"""Without an explicit tolerance, floats whose reference lies in [-1, 1] agree if no element differs by more than this
+many ulp of 1 in the narrower dtype (4.8e-7 for float32): a sigmoid is computed with such an error for all operands."""
 _LISTED = 8
+_DECIBELS = 300.0
+"""a lower SQNR is not coloured: it is the SQNR of a reference that is zero"""
+_SUFFIXES = ("_QuantizeLinear_Input", "_DequantizeLinear_Output")
+"""what onnxruntime's quantizer appends to the name of an operand"""
+_THROUGH = {"DequantizeLinear": ("QuantizeLinear",), "Cast": ()}
+"""operator type whose result stands for its first operand → types through which this operand also stands for theirs"""
+_CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Cast"})
 
 
 class ComparedOperand(NamedTuple):
@@ -45,11 +56,26 @@ class ComparedOperand(NamedTuple):
     """maximum difference of two elements, divided by the maximum magnitude in the reference; inf if undefined"""
     problem: str
     """description of the difference; "" if the values agree"""
+    counterpart: str = ""
+    """name of the operand in the reference"""
+    sqnr: float = math.inf
+    """signal-to-noise ratio in dB, 10·log10(Σ reference² / Σ error²); inf if equal, -inf if undefined"""
+    cosine: float = 1.0
+    """cosine of the angle between both values"""
+    max_error: float = 0.0
+    """maximum absolute difference of two elements; inf if undefined, like the mean"""
+    mean_error: float = 0.0
+    """mean absolute difference of two elements"""
 
     @property
     def description(self) -> str:
         """Description of the operand and its operator."""
         return f"{self.name!r} of operator {self.operator!r} ({self.type})"
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether the two values have different precisions: another dtype, or the result of a quantization or cast."""
+        return self.value.dtype != self.reference.dtype or self.name != self.counterpart
 
     if not TYPE_CHECKING:  # type: ignore[misc]  # a method of the tuple
         __getattr__ = renamed_attributes(place="description")
@@ -59,7 +85,9 @@ class ValueComparison:
     """Comparison of a net with a reference: ``rows`` are the compared operands, ``first`` the first that differs.
 
     Rows are in topological order. ``print`` shows the first difference with the statistics of both values, and
-    ``explore()`` a net whose operators are coloured by relative error.
+    ``explore()`` a net whose operators are coloured by relative error. Between precisions (float32, float16, int8),
+    ``ranked`` orders the rows by SQNR, and ``keep_in_float(k)`` names the operators with the lowest. Errors accumulate:
+    each value is computed from the net's operands, not from the reference's.
 
     >>> net = ex.Net("positive")
     >>> net.output(net.Relu(net.input("x", (2,)), "y"))
@@ -76,8 +104,11 @@ class ValueComparison:
         absent: Sequence[str],
         unmatched: int,
         show: Callable[..., Any],
+        casts: Sequence[str] = (),
     ) -> None:
         self.name, self.reference, self.rows = name, reference, tuple(rows)
+        self.casts = tuple(casts)
+        """descriptions of the inputs that were cast to the dtype of the net or of the reference"""
         self.absent = tuple(absent)
         """operands of both sides that the net's plan does not compute, because rewrites have removed them"""
         self.unmatched = unmatched
@@ -94,11 +125,39 @@ class ValueComparison:
         """Whether all compared values agree."""
         return self.first is None
 
+    @property
+    def ranked(self) -> tuple[ComparedOperand, ...]:
+        """One row for each operand of the reference, by increasing SQNR.
+
+        Of several operands that stand for one of the reference, such as a result and its dequantized form, this is the
+        last: the value that the next operators read.
+        """
+        last = {row.counterpart: row for row in self.rows}
+        return tuple(sorted(last.values(), key=lambda row: row.sqnr))
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether some operand has another precision than in the reference."""
+        return any(row.is_converted for row in self.rows)
+
+    def keep_in_float(self, count: int = _LISTED) -> list[str]:
+        """Return the names of the ``count`` operators with the lowest SQNR, which a quantizer should not convert.
+
+        The list is what onnxruntime's ``quantize_static`` takes as ``nodes_to_exclude``, and its float16 converter as
+        ``node_block_list``. Operators whose operands agree exactly are not named. Raise OperandError unless ``count``
+        is positive.
+        """
+        if count < 1:
+            raise OperandError(f"{count} operators", rule="the number must be at least 1", fix="keep_in_float(5)")
+        rows = [row for row in self.ranked if row.sqnr < math.inf and row.type not in _CONVERSIONS]
+        return [*dict.fromkeys(row.operator for row in rows)][:count]
+
     @options_of(ViewOptions)
     def explore(self, **options: Unpack[ViewOptions]) -> Any:
         """Return a view of the net that colours operators by relative error and selects the first that differs.
 
-        Operators whose values agree have no colour.
+        Operators whose values agree have no colour. Between precisions, the colour is the noise: the power of the error
+        in % of the power of the reference.
         """
         view = self._show(**options)
         differing = [row for row in self.rows if row.problem]
@@ -113,8 +172,16 @@ class ValueComparison:
             name="relative error",
             text=f"largest difference of two elements from {self.reference}, divided by the largest magnitude there",
         )
+        if self.is_converted:
+            noise = {row.operator: 10 ** (2 - row.sqnr / 10) for row in reversed(self.ranked) if row.sqnr > -_DECIBELS}
+            view.overlay(
+                noise,
+                name="noise",
+                unit="%",
+                text=f"power of the error, in % of the power in {self.reference}; 1 % is an SQNR of 20 dB",
+            )
         if self.first is not None:
-            view.focus(self.first.operator)
+            view.focus((self.ranked[0] if self.is_converted else self.first).operator)
         return view
 
     def __str__(self) -> str:
@@ -122,7 +189,10 @@ class ValueComparison:
         first = self.first
         if first is None:
             worst = max(self.rows, key=lambda row: row.error)
-            lines = [f"{title}, all agree", f"largest relative error {worst.error:.1e}, at {worst.description}"]
+            lines = [
+                f"{title}, all agree",
+                f"largest relative error {worst.error:.1e} ({worst.max_error:.1e} absolute), at {worst.description}",
+            ]
         else:
             index, differing = self.rows.index(first), [row for row in self.rows if row.problem]
             lines = [
@@ -135,6 +205,9 @@ class ValueComparison:
             if others:
                 named = ", ".join(f"{row.name} ({row.error:.1e})" for row in others[:_LISTED])
                 lines.append(f"after it differ: {named}{', …' * (len(others) > _LISTED)}")
+        lines += [f"cast: {text}" for text in self.casts]
+        if self.is_converted:
+            lines += ["lowest SQNR, with errors of earlier operators:", *_ranking(self.ranked[:_LISTED])]
         if self.absent:
             named = ", ".join(self.absent[:_LISTED])
             lines.append(f"not computed, since the plan was rewritten without them: {named}"
@@ -163,11 +236,64 @@ def _table(row: ComparedOperand) -> list[str]:
     ]
 
 
+def _ranking(rows: Iterable[ComparedOperand]) -> list[str]:
+    """Return a table of operators with the statistics of their errors, as lines of text."""
+    cells = [("operator", "type", "SQNR", "cosine", "max error", "mean error")]
+    cells += [
+        (
+            row.operator,
+            row.type,
+            f"{row.sqnr:.1f} dB",
+            f"{row.cosine:.4f}",
+            f"{row.max_error:.3g}",
+            f"{row.mean_error:.3g}",
+        )
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  " + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in cells
+    ]
+
+
 def _row(
-    name: str, operator: OperatorDefinition, value: Array, reference: Array, limit: float | None
+    name: str, counterpart: str, operator: OperatorDefinition, value: Array, reference: Array, limit: float | None
 ) -> ComparedOperand:
     error, problem = _difference(value, reference, limit)
-    return ComparedOperand(name, operator.name, operator.type, summarize(value), summarize(reference), error, problem)
+    return ComparedOperand(
+        name,
+        operator.name,
+        operator.type,
+        summarize(value),
+        summarize(reference),
+        error,
+        problem,
+        counterpart,
+        *_noise(value, reference),
+    )
+
+
+def _noise(value: Array, reference: Array) -> tuple[float, float, float, float]:
+    """Return the SQNR in dB, the cosine, and the maximum and mean absolute error of a value."""
+    undefined = (-math.inf, 0.0, math.inf, math.inf)
+    if value.shape != reference.shape or not value.size:
+        return (math.inf, 1.0, 0.0, 0.0) if value.shape == reference.shape else undefined
+    ours, other = numbers_of(value), numbers_of(reference)
+    if {ours.dtype.kind, other.dtype.kind} - {*"biufc"}:
+        return undefined
+    wide = np.complex128 if "c" in (ours.dtype.kind, other.dtype.kind) else np.float64
+    ours, other = ours.astype(wide).ravel(), other.astype(wide).ravel()
+    if np.array_equal(ours, other, equal_nan=True):
+        return math.inf, 1.0, 0.0, 0.0
+    if not (np.isfinite(ours).all() and np.isfinite(other).all()):
+        return undefined
+    errors = np.abs(ours - other)
+    # Divided by the largest element, so that no square overflows or vanishes.
+    scale = float(max(np.abs(ours).max(), np.abs(other).max()))
+    mine, signal, noise = (float(np.square(np.abs(side) / scale).sum()) for side in (ours, other, errors))
+    cosine = float(np.vdot(ours / scale, other / scale).real) / math.sqrt(mine * signal) if mine and signal else 0.0
+    sqnr = 10 * math.log10(signal / noise) if signal and noise else math.inf if signal else -math.inf
+    return sqnr, cosine, float(errors.max()), float(errors.mean())
 
 
 def _difference(value: Array, reference: Array, limit: float | None) -> tuple[float, str]:
@@ -180,8 +306,9 @@ def _difference(value: Array, reference: Array, limit: float | None) -> tuple[fl
     if is_text(ours.dtype):
         count = int((ours != other).sum())
         return (math.inf, f"{count:,} of {ours.size:,} strings differ") if count else (0.0, "")
+    allowance = 0.0
     if limit is None:
-        limit = _tolerance(value, reference)
+        limit, allowance = _tolerance(value, reference), _allowance(value, reference)
     if np.array_equal(ours, other, equal_nan=ours.dtype.kind in "fc"):
         return 0.0, ""
     wide = np.complex128 if ours.dtype.kind == "c" else np.float64
@@ -196,6 +323,8 @@ def _difference(value: Array, reference: Array, limit: float | None) -> tuple[fl
     scale = float(np.abs(other[finite]).max(initial=0.0))
     largest = float(np.abs(ours[finite] - other[finite]).max(initial=0.0))
     error = largest / scale if scale else largest
+    if scale <= 1 and largest <= allowance:
+        return error, ""
     return error, f"relative error {error:.3g}, where {limit:.3g} is allowed" if error > limit else ""
 
 
@@ -206,48 +335,129 @@ def _tolerance(value: Array, reference: Array) -> float:
     return TOLERANCE if min(value.dtype.itemsize, reference.dtype.itemsize) >= 4 else HALF_TOLERANCE
 
 
+def _allowance(value: Array, reference: Array) -> float:
+    """Return the absolute error of a value in [-1, 1] that is no difference."""
+    dtypes = [numbers_of(side).dtype for side in (value, reference)]
+    if {dtype.kind for dtype in dtypes} != {"f"}:
+        return 0.0
+    return ULPS * max(float(np.finfo(dtype).eps) for dtype in dtypes)
+
+
+class Operands:
+    """Operands of a net by the operand that they stand for.
+
+    The result of a Dequantize(Quantize(v)) or a Cast(v) stands for v (``_THROUGH``), and a name with a suffix of
+    onnxruntime's quantizer (``_SUFFIXES``) for the name without it.
+    """
+
+    def __init__(self, definition: NetDefinition) -> None:
+        self.order = [blob for operator in definition.ssa.topological_order for blob in operator.outputs]
+        self._producers = {blob: operator for operator in definition.ssa.topological_order for blob in operator.outputs}
+
+    def root(self, name: str) -> str:
+        """Return the operand that an operand is a quantized or cast form of; the operand itself if there is none."""
+        while (producer := self._producers.get(name)) is not None and producer.type in _THROUGH and producer.inputs:
+            source = producer.inputs[0]
+            through = _THROUGH[producer.type]
+            if through:
+                inner = self._producers.get(source)
+                if inner is None or inner.type not in through or not inner.inputs:
+                    break
+                source = inner.inputs[0]
+            name = source
+        return name
+
+    def operator(self, name: str) -> OperatorDefinition:
+        """Return the operator that computes an operand, before its quantization or casts."""
+        return self._producers.get(self.root(name)) or self._producers[name]
+
+    def names(self, name: str) -> list[str]:
+        """Return the names that an operand may have in another file of the model; its own name is first."""
+        root = self.root(name)
+        return [*dict.fromkeys([name, root, _without_suffix(name), _without_suffix(root)])]
+
+
+def _without_suffix(name: str) -> str:
+    return next((name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)), name)
+
+
+def matched(operands: Operands, known: Container[str]) -> dict[str, str]:
+    """Map operands, in topological order, to the names in ``known`` that they stand for."""
+    found = {}
+    for blob in operands.order:
+        name = next((name for name in operands.names(blob) if name in known), None)
+        if name is not None:
+            found[blob] = name
+    return found
+
+
+class ReferenceValues(NamedTuple):
+    """Values of a reference."""
+
+    name: str
+    values: Mapping[str, Array]
+    """keyed by names of operands, as the net's file or the reference's has them"""
+    origins: Mapping[str, str] = {}
+    """key → name of the operand in the reference, where it is another"""
+
+
+def in_terms_of(definition: NetDefinition, other: NetDefinition, values: Mapping[str, Array]) -> ReferenceValues:
+    """Return the values of a net ``other`` by names of operands that those of ``definition`` may stand for."""
+    ours = Operands(definition)
+    known = {name for blob in ours.order for name in ours.names(blob)}
+    origins = {name: blob for blob, name in matched(Operands(other), known).items() if blob in values and blob != name}
+    return ReferenceValues(other.name, {**values, **{name: values[blob] for name, blob in origins.items()}}, origins)
+
+
 def compare_values(
     definition: NetDefinition,
-    reference: str,
-    values: Mapping[str, Array],
+    reference: ReferenceValues,
     tolerance: float | None,
     watch: Callable[[Sequence[str], Take], None],
     show: Callable[..., Any],
+    casts: Sequence[str] = (),
 ) -> ValueComparison:
     """Return the comparison of the operands that the net and the reference have in common.
 
-    ``values`` are the reference's arrays by operand name. ``watch`` runs the net and passes each value to a function.
+    ``watch`` runs the net and passes each value to a function. ``casts`` describes the inputs that were cast.
 
     Raise OperandError if no operand has the name of a value.
     """
     # In topological order, so that the first differing row is where the difference begins. Strings have no distance,
     # and are omitted.
-    owners = {
-        blob: operator
-        for operator in definition.ssa.topological_order
-        for blob in operator.outputs
-        if blob in values and np.asarray(values[blob]).dtype.kind not in "OSUT"
-    }
-    if not owners:
+    operands, values = Operands(definition), reference.values
+    counterparts = matched(operands, {name for name, value in values.items() if value.dtype.kind not in "OSUT"})
+    if not counterparts:
         names = ", ".join(map(repr, [*values][:_LISTED])) or "nothing"
         raise OperandError(
-            f"{reference}: {names}",
+            f"{reference.name}: {names}",
             rule=f"a reference must have values of operands of net {definition.name!r}, by their names",
             fix=f"the first operands are {', '.join([*definition.ssa.blobs][:_LISTED])}",
         )
-    rows: dict[str, ComparedOperand] = {}
+    rows, origins = dict[str, ComparedOperand](), reference.origins
+    apart = set[str]()
 
     def take(name: str, value: Array) -> None:
-        rows[name] = _row(name, owners[name], value, values[name], tolerance)
+        counterpart = counterparts[name]
+        other = values[counterpart]
+        # A quantized integer, or an integer that is cast, is not the float that it stands for.
+        if name == counterpart or not {value.dtype.kind, other.dtype.kind} & {*"biu"}:
+            rows[name] = _row(
+                name, origins.get(counterpart, counterpart), operands.operator(name), value, other, tolerance
+            )
+        else:
+            apart.add(name)
 
-    watch(list(owners), take)
+    watch(list(counterparts), take)
+    computed = {counterparts[name] for name in rows}
     return ValueComparison(
         definition.name,
-        reference,
-        [rows[name] for name in owners if name in rows],
-        [name for name in owners if name not in rows],
-        sum(len(operator.outputs) for operator in definition.ssa.topological_order) - len(owners),
+        reference.name,
+        [rows[name] for name in counterparts if name in rows],
+        [*dict.fromkeys(name for name in counterparts.values() if name not in computed)],
+        len(operands.order) - len(counterparts) + len(apart),
         show,
+        casts,
     )
 
 

@@ -180,3 +180,167 @@ def test_an_invalid_reference_raises_an_error() -> None:
         net.compare({"nothing": np.ones(3)}, images)
     with pytest.raises(ex.OperandError, match=r"(?s)without inputs.*a reference also needs inputs"):
         net.compare("onnx.reference")
+
+
+def small_files(folder: Path) -> dict[str, Path]:
+    """Write a net as float32, float16, float16 with float32 ends, and QDQ, with the names that the converters write.
+
+    onnxruntime's quantizer leaves the Relu out, and its float16 converter adds casts of the graph's ends.
+    """
+    from onnx import TensorProto, helper, numpy_helper, save
+
+    random = np.random.default_rng(3)
+    weights = {
+        "k": random.normal(size=(4, 1, 3, 3)).astype("float32"),
+        "w": random.normal(size=(4 * 6 * 6, 5)).astype("float32") / 12,
+    }
+    pad = {"kernel_shape": [3, 3], "pads": [0, 0, 0, 0]}
+
+    def chain(x: str, y: str) -> list[Any]:
+        return [
+            helper.make_node("Conv", [x, "k"], ["c"], "conv", **pad),
+            helper.make_node("Relu", ["c"], ["r"], "relu"),
+            helper.make_node("Flatten", ["r"], ["f"], "flatten"),
+            helper.make_node("MatMul", ["f", "w"], ["g"], "matmul"),
+            helper.make_node("Sigmoid", ["g"], [y], "sigmoid"),
+        ]
+
+    def write(name: str, nodes: list[Any], arrays: dict[str, Any], ends: int = TensorProto.FLOAT) -> Path:
+        infos = [helper.make_tensor_value_info(end, ends, shape) for end, shape in (("x", [2, 1, 8, 8]), ("y", [2, 5]))]
+        stored = [numpy_helper.from_array(array, key) for key, array in arrays.items()]
+        graph = helper.make_graph(nodes, "small", infos[:1], infos[1:], stored)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        save(model, path := folder / f"{name}.onnx")
+        return path
+
+    halves = {key: array.astype("float16") for key, array in weights.items()}
+    casts = [
+        helper.make_node("Cast", ["x"], ["graph_input_cast_0"], "graph_input_cast0", to=TensorProto.FLOAT16),
+        *chain("graph_input_cast_0", "graph_output_cast_0"),
+        helper.make_node("Cast", ["graph_output_cast_0"], ["y"], "graph_output_cast0", to=TensorProto.FLOAT),
+    ]
+    stored, nodes = dict[str, Any](), list[Any]()
+
+    def quantized(name: str, low: float, high: float, source: str = "", result: str = "") -> str:
+        step = np.float32((high - low) / 255)
+        stored[f"{name}_scale"], stored[f"{name}_zero_point"] = step, np.uint8(round(-low / step))
+        ends = [f"{name}_scale", f"{name}_zero_point"]
+        result = result or f"{name}_DequantizeLinear_Output"
+        between = f"{name}_QuantizeLinear_Output"
+        nodes.extend(
+            [
+                helper.make_node("QuantizeLinear", [source or name, *ends], [between], f"{name}_QuantizeLinear"),
+                helper.make_node("DequantizeLinear", [between, *ends], [result], f"{name}_DequantizeLinear"),
+            ]
+        )
+        return result
+
+    for name, array in weights.items():
+        stored[f"{name}_quantized"] = np.round(array / np.float32(0.02)).clip(-127, 127).astype("int8")
+        stored[f"{name}_scale"], stored[f"{name}_zero_point"] = np.float32(0.02), np.int8(0)
+        inputs = [f"{name}_quantized", f"{name}_scale", f"{name}_zero_point"]
+        output = f"{name}_DequantizeLinear_Output"
+        nodes.append(helper.make_node("DequantizeLinear", inputs, [output], f"{name}_DequantizeLinear"))
+    x = quantized("x", -4, 4)
+    nodes.append(helper.make_node("Conv", [x, "k_DequantizeLinear_Output"], ["r"], "conv", **pad))
+    nodes.append(helper.make_node("Flatten", [quantized("r", 0, 12)], ["f"], "flatten"))
+    flat = quantized("f", 0, 12)
+    nodes.append(helper.make_node("MatMul", [flat, "w_DequantizeLinear_Output"], ["g"], "matmul"))
+    nodes.append(helper.make_node("Sigmoid", [quantized("g", -9, 9)], ["y_QuantizeLinear_Input"], "sigmoid"))
+    quantized("y", 0, 1, "y_QuantizeLinear_Input", "y")
+    return {
+        "float32": write("float32", chain("x", "y"), weights),
+        "float16": write("float16", chain("x", "y"), halves, TensorProto.FLOAT16),
+        "casts": write("casts", casts, halves),
+        "int8": write("int8", nodes, stored),
+    }
+
+
+SMALL = np.random.default_rng(5).normal(size=(2, 1, 8, 8)).astype("float32")
+
+
+@pytest.mark.spec("Q-6", headline=True)
+def test_a_quantized_file_is_compared_with_the_float_file_and_ranked_by_sqnr(tmp_path: Path) -> None:
+    """Compare an int8 or float16 file with its float32 original, and rank operators by SQNR."""
+    files = {name: ex.open(path) for name, path in small_files(tmp_path).items()}
+    comparison = files["int8"].compare(files["float32"], SMALL)
+    assert {row.counterpart: row.name for row in comparison.ranked} == {
+        "x": "x_DequantizeLinear_Output",
+        "r": "r_DequantizeLinear_Output",
+        "f": "f_DequantizeLinear_Output",
+        "g": "g_DequantizeLinear_Output",
+        "y": "y",
+    }
+    assert {row.operator for row in comparison.ranked} == {"x_DequantizeLinear", "conv", "flatten", "matmul", "sigmoid"}
+    sqnr = [row.sqnr for row in comparison.ranked]
+    assert sqnr == sorted(sqnr)
+    assert 10 < sqnr[0] < sqnr[-1] < 60
+    row = next(row for row in comparison.ranked if row.name == "y")
+    ours, other = (np.asarray(files[name].run(SMALL), "float64") for name in ("int8", "float32"))
+    assert row.sqnr == pytest.approx(10 * np.log10((other**2).sum() / ((ours - other) ** 2).sum()))
+    assert row.cosine == pytest.approx((ours * other).sum() / np.sqrt((ours**2).sum() * (other**2).sum()))
+    assert row.max_error == pytest.approx(np.abs(ours - other).max())
+    assert row.mean_error == pytest.approx(np.abs(ours - other).mean())
+    worst = [row.operator for row in comparison.ranked if row.type != "DequantizeLinear"]
+    assert comparison.keep_in_float(3) == worst[:3]
+    assert "lowest SQNR, with errors of earlier operators:" in str(comparison)
+    with pytest.raises(ex.OperandError, match="at least 1"):
+        comparison.keep_in_float(0)
+    backwards = files["float32"].compare(files["int8"], SMALL)
+    assert {row.name: row.counterpart for row in backwards.rows} == {
+        "r": "r_DequantizeLinear_Output",
+        "f": "f_DequantizeLinear_Output",
+        "g": "g_DequantizeLinear_Output",
+        "y": "y",
+    }
+    assert backwards.is_converted
+
+
+@pytest.mark.spec("Q-6")
+def test_floating_inputs_are_cast_to_the_precision_of_each_net(tmp_path: Path) -> None:
+    """The result states the casts; integers are not cast."""
+    files = {name: ex.open(path) for name, path in small_files(tmp_path).items()}
+    half = files["float16"].compare(files["float32"], SMALL, tolerance=0.05)
+    assert [row.name for row in half.rows] == ["c", "r", "f", "g", "y"][-len(half.rows) :]
+    assert half.equal
+    assert half.casts == (
+        "input 'x' of net 'float16', float32 to float16",
+        "input 'x' of net 'float32', float16 to float32",
+    )
+    assert "cast: input 'x' of net 'float16', float32 to float16" in str(half)
+    assert half.first is None
+    assert files["float32"].compare(files["float16"], SMALL).casts == half.casts[:1]
+    ends = files["casts"].compare(files["float32"], SMALL, tolerance=0.05)
+    assert ends.casts == ()
+    assert {"f", "g", "y"} <= {row.counterpart for row in ends.rows}
+    assert {row.operator for row in ends.rows if row.counterpart == "y"} == {"sigmoid"}
+    with pytest.raises(ex.OperandError, match="int64"):
+        files["float32"].compare(files["float16"], SMALL.astype("int64"))
+
+
+@pytest.mark.spec("Q-6")
+def test_the_view_between_precisions_is_coloured_by_noise(tmp_path: Path) -> None:
+    files = small_files(tmp_path)
+    comparison = ex.open(files["int8"]).compare(ex.open(files["float32"]), SMALL)
+    view = comparison.explore()
+    assert view.payload["options"]["heat"] == "noise"
+    assert view.selected_scope == comparison.ranked[0].operator
+
+
+@pytest.mark.spec("Q-6")
+@pytest.mark.parametrize(
+    ("dtype", "value", "reference", "agrees"),
+    [
+        ("float32", [1e-5, 2e-5], [1e-5, 2e-5 + 4e-7], True),
+        ("float32", [1e-5, 2e-5], [1e-5, 2e-5 + 6e-7], False),
+        ("float32", [1e-5, 2.0], [1e-5, 2.0 + 1e-3], False),
+        ("float64", [1e-5, 2e-5], [1e-5, 2e-5 + 4e-7], False),
+    ],
+)
+def test_an_error_of_four_ulp_of_one_is_no_difference(dtype: str, value: Any, reference: Any, agrees: bool) -> None:
+    """It applies to references in [-1, 1], and to the default tolerance only."""
+    net = ex.Net("same")
+    net.output(net.Copy(net.input("x", (2,), dtype=dtype), "y"))
+    x, y = np.array(value, dtype), np.array(reference, dtype)
+    assert net.compare({"y": y}, x).equal == agrees
+    assert not net.compare({"y": y}, x, tolerance=1e-4).equal

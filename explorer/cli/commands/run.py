@@ -17,7 +17,7 @@ DESCRIPTION = """\
 Run a model on arrays or pictures, describe its outputs, and write them, by name, to a .npz file.
 
 Arrays are matched to the model's inputs by name, or in order if there are as many arrays as inputs. If a file contains
-more arrays, select those to use: --input digits.npz:images
+more arrays, select those to use: --input digits.npz:images. Floats are cast to the model's floating dtype.
 
 Pictures are turned upright, resized, cropped to the height and width of the model, and normalized, as torchvision does
 for ImageNet. Several pictures become one batch. With --top, the labels of the largest scores are printed:
@@ -54,7 +54,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--compare",
         metavar="REFERENCE",
         help="compare each operator's value with a reference: onnxruntime, onnx.reference, another model file, or a "
-        ".npz file of arrays by operand name; the exit status is 1 if a value differs",
+        ".npz file of arrays by operand name; the exit status is 1 if a value differs. A file of another precision "
+        "(float32, float16, int8) also prints the operators with the lowest SQNR",
     )
     parser.add_argument("--plan", action="store_true", help="print the plan with every decision and kernel")
     runtime_option.arguments(parser)
@@ -74,6 +75,7 @@ def execute(options: argparse.Namespace) -> int:
     from explorer.cli.support.array_files import file_of, inputs, members, npz
     from explorer.cli.support.top_k import check_labels, labels_of, probabilities, ranking
     from explorer.formats import open
+    from explorer.net.definition.declared_types import cast_floats
 
     output: Path | None = options.output
     if output is not None:
@@ -93,7 +95,9 @@ def execute(options: argparse.Namespace) -> int:
     if options.labels:
         for name, blob in net.outputs.items():
             check_labels(labels, options.labels, name, blob.shape or ())
-    arrays = inputs(net, options)
+    arrays, casts = cast_floats(net.definition, inputs(net, options))
+    for cast in casts:
+        print_note(f"cast: {cast}")
     reference = None if options.compare is None else _reference(options.compare)
     outputs = net.run(arrays, executor=options.runtime or "simple")
     by_name = outputs if isinstance(outputs, dict) else {next(iter(net.outputs)): outputs}

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from explorer.core.errors import OperandError
-from explorer.core.types.custom_dtypes import dtype_name, is_text
+from explorer.core.types.custom_dtypes import dtype_name, is_floating, is_text
 from explorer.core.types.tensor_type import Shape, TensorType, is_addressable
 from explorer.net.definition.definition import BlobDefinition, Dimension, NetDefinition
 from explorer.net.definition.operator_definition import matches_dtype, memory_dtype
@@ -174,6 +174,18 @@ def check_inputs(
                         rule=f"{array_rule(blob)}; lengths with the same name must be equal",
                         fix="pass inputs whose lengths agree",
                     )
+
+
+def cast_floats(definition: NetDefinition, arrays: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the arrays of inputs, cast to the declared dtype if both dtypes are floating, and a line for each cast."""
+    cast, notes = dict(arrays), []
+    for name, array in arrays.items():
+        dtype = declared_dtype(definition.input(name))
+        own = getattr(array, "dtype", None)
+        if dtype is not None and own is not None and own != dtype and is_floating(own) and is_floating(dtype):
+            cast[name] = array.astype(dtype)
+            notes.append(f"input {name!r} of net {definition.name!r}, {dtype_name(own)} to {dtype_name(dtype)}")
+    return cast, notes
 
 
 def _mismatch(name: str, type_: TensorType, definition: NetDefinition) -> str:
