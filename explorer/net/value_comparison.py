@@ -405,7 +405,9 @@ def in_terms_of(definition: NetDefinition, other: NetDefinition, values: Mapping
     """Return the values of a net ``other`` by names of operands that those of ``definition`` may stand for."""
     ours = Operands(definition)
     known = {name for blob in ours.order for name in ours.names(blob)}
-    origins = {name: blob for blob, name in matched(Operands(other), known).items() if blob in values and blob != name}
+    # Of several forms of an operand, the last is what the next operators read.
+    last = {name: blob for blob, name in matched(Operands(other), known).items() if blob in values}
+    origins = {name: blob for name, blob in last.items() if blob != name}
     return ReferenceValues(other.name, {**values, **{name: values[blob] for name, blob in origins.items()}}, origins)
 
 
