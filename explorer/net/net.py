@@ -353,13 +353,13 @@ class Net:
         inputs = x if isinstance(x, tuple) else () if x is None else (x,)
         return self._runtime_run(runtime).record(self.session.checked_arrays(inputs, {}))
 
-    def _runtime_run(self, name: str) -> RuntimeRun:
-        """Return the net's file as opened by a runtime; it is opened again after an edit."""
+    def _runtime_run(self, name: str, *, as_in_file: bool = False) -> RuntimeRun:
+        """Return the net, or its file without later edits, as opened by a runtime; it is opened again after an edit."""
         with self._lock:
-            session = self.session
-            if name not in session.runtime_runs:
-                session.runtime_runs[name] = RuntimeRun(session, name, self._is_changed, self.save)
-            run: RuntimeRun = session.runtime_runs[name]
+            session, is_changed = self.session, self._is_changed and not as_in_file
+            if (name, is_changed) not in session.runtime_runs:
+                session.runtime_runs[name, is_changed] = RuntimeRun(session, name, is_changed, self.save)
+            run: RuntimeRun = session.runtime_runs[name, is_changed]
             return run
 
     @property
@@ -382,12 +382,11 @@ class Net:
         """Compare this net with another net, a plan or a recording, or its values for ``inputs`` with a reference.
 
         With inputs, ``other`` is the reference: a net, an InferenceSession, or a dict of arrays by operand name, which
-        may include the inputs. ``"onnxruntime"``, ``"onnx.reference"`` and ``"litert"`` run the net's file, or an ONNX
-        file written from the net. The result contains the first operator whose value differs, which ``print`` and
-        ``explore()`` of the result show. Operands
-        are matched by name, through quantization and casts, and outputs of another net also by order. ``tolerance`` is
-        the maximum relative error; the default is 1e-4, or 1e-2 for 16-bit floats, or 0 for integers, and floats in
-        [-1, 1] may differ by 4 ulp of 1.
+        may include the inputs. ``"onnxruntime"``, ``"onnx.reference"`` and ``"litert"`` run the net's file without
+        later edits, or an ONNX file written from a net of another format. The result contains the first operator whose
+        value differs, which ``print`` and ``explore()`` of the result show. Operands are matched by name, through
+        quantization and casts, and outputs of another net also by order. ``tolerance`` is the maximum relative error; the default is
+        1e-4, or 1e-2 for 16-bit floats, or 0 for integers, and floats in [-1, 1] may differ by 4 ulp of 1.
 
         The reference may have another precision: floating inputs are cast to the dtypes of both nets (``casts`` of the
         result), ``ranked`` orders operators by SQNR, and ``keep_in_float(k)`` names those that a quantizer should skip.
@@ -456,7 +455,7 @@ class Net:
                 rule=f"a reference must be a net, {known}, an InferenceSession of onnxruntime, or a dict of arrays",
                 fix='net.compare("onnx.reference", x)',
             )
-        values = self._runtime_run(reference).values(arrays)
+        values = self._runtime_run(reference, as_in_file=True).values(arrays)
         # Results that are sequences of arrays, or None, are skipped.
         return reference, {name: np.asarray(value) for name, value in values.items() if hasattr(value, "dtype")}
 

@@ -79,8 +79,8 @@ class NetSession:
         self._plans: dict[Any, _Planned] = {}
         """key of a build and options → plan and program"""
         self._parameters: dict[Any, Expr] = {}
-        self.runtime_runs: dict[str, Any] = {}
-        """name of a runtime → the net's file as opened by it"""
+        self.runtime_runs: dict[tuple[str, bool], Any] = {}
+        """(name of a runtime, whether with edits) → the file that it has opened"""
         self._fitting: dict[Any, dict[str, Shape]] = {}
         """key of assumed shapes → shapes of all inputs"""
 

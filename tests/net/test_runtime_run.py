@@ -111,6 +111,18 @@ def test_an_edited_net_runs_as_edited(fake: str) -> None:
     np.testing.assert_allclose(net.run(images, executor=fake), net.run(images), atol=1e-6)
 
 
+def test_an_edited_net_is_compared_with_its_file(fake: str) -> None:
+    """A comparison finds a damaged weight, because the reference runs the file, not the damaged net."""
+    net = ex.open(ASSETS / "digits.onnx")
+    assert net.compare(fake, images).equal
+    weights = net["/residual/conv2/Conv"].weights
+    (name,) = [name for name, weight in weights.items() if weight.shape == (12, 12, 3, 3)]
+    weights[name] = weights[name] * 2
+    first = net.compare(fake, images).first
+    assert first is not None
+    assert first.operator == "/residual/conv2/Conv"
+
+
 def test_a_runtime_that_is_not_installed_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("explorer.runtimes.registry.find_spec", lambda name: None)
     with pytest.raises(ex.StateError, match="onnxruntime is not installed") as caught:
