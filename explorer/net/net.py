@@ -385,8 +385,9 @@ class Net:
         may include the inputs. ``"onnxruntime"``, ``"onnx.reference"`` and ``"litert"`` run the net's file without
         later edits, or an ONNX file written from a net of another format. The result contains the first operator whose
         value differs, which ``print`` and ``explore()`` of the result show. Operands are matched by name, through
-        quantization and casts, and outputs of another net also by order. ``tolerance`` is the maximum relative error; the default is
-        1e-4, or 1e-2 for 16-bit floats, or 0 for integers, and floats in [-1, 1] may differ by 4 ulp of 1.
+        quantization and casts, and outputs of another net also by order. ``tolerance`` is the maximum relative
+        error; the default is 1e-4, or 1e-2 for 16-bit floats, or 0 for integers, and floats in [-1, 1] may differ by
+        4 ulp of 1.
 
         The reference may have another precision: floating inputs are cast to the dtypes of both nets (``casts`` of the
         result), ``ranked`` orders operators by SQNR, and ``keep_in_float(k)`` names those that a quantizer should skip.
