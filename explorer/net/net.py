@@ -165,6 +165,8 @@ class Net:
         self._session: NetSession | None = None
         self._device: Device | None = None
         """the requested device; None follows the inputs"""
+        self._is_part = False
+        """whether the net is a part of the net that its file contains, so that the file cannot run in its place"""
         self._assumed: dict[str, Shape] = {}
         """input shapes that ``assume`` has set for inspecting the net"""
         self._initialized = -1
@@ -356,7 +358,7 @@ class Net:
     def _runtime_run(self, name: str, *, as_in_file: bool = False) -> RuntimeRun:
         """Return the net, or its file without later edits, as opened by a runtime; it is opened again after an edit."""
         with self._lock:
-            session, is_changed = self.session, self._is_changed and not as_in_file
+            session, is_changed = self.session, self._is_part or (self._is_changed and not as_in_file)
             if (name, is_changed) not in session.runtime_runs:
                 session.runtime_runs[name, is_changed] = RuntimeRun(session, name, is_changed, self.save)
             run: RuntimeRun = session.runtime_runs[name, is_changed]
@@ -383,11 +385,11 @@ class Net:
 
         With inputs, ``other`` is the reference: a net, an InferenceSession, or a dict of arrays by operand name, which
         may include the inputs. ``"onnxruntime"``, ``"onnx.reference"`` and ``"litert"`` run the net's file without
-        later edits, or an ONNX file written from a net of another format. The result contains the first operator whose
-        value differs, which ``print`` and ``explore()`` of the result show. Operands are matched by name, through
-        quantization and casts, and outputs of another net also by order. ``tolerance`` is the maximum relative
-        error; the default is 1e-4, or 1e-2 for 16-bit floats, or 0 for integers, and floats in [-1, 1] may differ by
-        4 ulp of 1.
+        later edits, or an ONNX file written from a part of a net or from a net of another format. The result contains
+        the first operator whose value differs, which ``print`` and ``explore()`` of the result show. Operands are
+        matched by name, through quantization and casts, and outputs of another net also by order. ``tolerance`` is the
+        maximum relative error; the default is 1e-4, or 1e-2 for 16-bit floats, or 0 for integers, and floats in [-1, 1]
+        may differ by 4 ulp of 1.
 
         The reference may have another precision: floating inputs are cast to the dtypes of both nets (``casts`` of the
         result), ``ranked`` orders operators by SQNR, and ``keep_in_float(k)`` names those that a quantizer should skip.
@@ -475,6 +477,8 @@ class Net:
         """Return a net with the same weights and device, but another definition, such as a part of this one."""
         net = type(self)(definition, self.table)
         net._editor, net._device = NetEditor(net.definition, self.table, self.weights), self._device
+        net._editor.is_edited = self._editor.is_edited
+        net._is_part = self._is_part or definition is not self.definition
         return net
 
     def _watch_operands(self, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,16 @@ def test_an_edited_net_runs_as_edited(fake: str) -> None:
     net.run(images, executor=fake)
     net.replace("/relu1/Relu", "Sigmoid")
     np.testing.assert_allclose(net.run(images, executor=fake), net.run(images), atol=1e-6)
+
+
+def test_a_part_of_a_net_runs_as_the_part(fake: str) -> None:
+    """A runtime runs neither the whole file in place of a part, nor the unedited file in place of a copy."""
+    net = ex.open(ASSETS / "digits.onnx")
+    part = net.cut(outputs=["/relu1/Relu_output_0"])
+    np.testing.assert_allclose(part.run(images, executor=fake), part.run(images), atol=1e-6)
+    assert part.compare(fake, images).equal
+    net.replace("/relu1/Relu", "Sigmoid")
+    np.testing.assert_allclose(copy.copy(net).run(images, executor=fake), net.run(images), atol=1e-6)
 
 
 def test_an_edited_net_is_compared_with_its_file(fake: str) -> None:
