@@ -19,7 +19,7 @@ All loops run over the rows of one snapshot, without recursion, so a graph may b
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -253,7 +253,7 @@ class _Writer:
         same = {name: self._node_of[name] for name in values if name in self._node_of}
         kept_names = set(same.values())
         # Renamed values: an operation of a new name, whose signature and operands are those of a vanished node.
-        vanished: dict[Hashable, list[int]] = defaultdict(list)
+        vanished: dict[Hashable, deque[int]] = defaultdict(deque)
         for node, value in self._values.items():
             if node not in kept_names and value.kind != "leaf":
                 vanished[value.signature, self._operands[node]].append(node)
@@ -261,7 +261,7 @@ class _Writer:
             if name not in same and vanished and all(operand in same for operand in value.operands):
                 key = (value.signature, tuple(same[operand] for operand in value.operands))
                 if candidates := vanished.get(key):
-                    same[name] = candidates.pop(0)
+                    same[name] = candidates.popleft()
         self._match_from_results(snapshot, same)
         remaining = set(same.values())
         stands = self._moved_results(snapshot, same)
