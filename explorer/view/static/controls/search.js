@@ -35,7 +35,7 @@ export class Search {
   /** Open and focus the field, which still has the words of the last search. */
   open() {
     const isNew = this.root.hidden;
-    this.#unhide();
+    this.#show(true);
     if (isNew && this.field.value) this.#find();
     this.field.focus();
     this.field.select();
@@ -43,7 +43,7 @@ export class Search {
 
   /** Find every operator of a type in a file, or every node of an operation. @param {string} kind @param {boolean} isType */
   openKind(kind, isType) {
-    this.#unhide();
+    this.#show(true);
     this.field.value = isType ? ofType(kind) : ofOperation(kind);
     this.#find();
     this.field.focus();
@@ -51,21 +51,23 @@ export class Search {
 
   /** Find every node of an operation and go to one of them. @param {string} operation @param {number} node */
   openOperation(operation, node) {
-    this.#unhide();
+    this.#show(true);
     this.field.value = ofOperation(operation);
     this.#find();
     this.#stand(this.matches.findIndex((match) => match.node === node));
     this.field.focus();
   }
 
-  #unhide() {
-    this.root.hidden = false;
+  /** Show or hide the search; a drawer is hidden while it is shown. @param {boolean} isShown */
+  #show(isShown) {
+    this.root.hidden = !isShown;
+    this.root.closest(".explorer-view")?.classList.toggle("ex-searching", isShown);
   }
 
   /** Close the search and unmark the matches; `walk` still steps through them. */
   close() {
     if (this.root.hidden) return;
-    this.root.hidden = true;
+    this.#show(false);
     this.actions.onFound([]);
     this.actions.onClose();
   }
