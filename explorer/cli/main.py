@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from explorer import __version__
-from explorer.cli.commands import check, convert, diff, lab, run, show, site, strip, why
+from explorer.cli.commands import check, compare, convert, diff, lab, run, show, site, strip, why
 from explorer.cli.support.progress_line import progress_shown
 from explorer.cli.support.terminal import Outlet, print_error, terminal
 from explorer.core.interrupts import LINE, STATUS, Interrupts, raised
 
-_MODULES = (show, run, check, why, diff, convert, lab, site, strip)
+_MODULES = (show, run, compare, check, why, diff, convert, lab, site, strip)
 COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 """name of each command → its module"""
 
@@ -28,8 +28,8 @@ _STATUS = """
 exit status:
   0  the command succeeded
   1  check found an operator that cannot run, a missing weight, a shape that disagrees, or a plan that differs from
-     the kept plan; run --compare found a value that differs; diff found a difference; strip --check found something
-     to remove
+     the kept plan; compare found a value that differs; diff found a difference; strip --check found something to
+     remove
   2  an argument or a file was wrong; one message on standard error gives the reason
   130  Ctrl-C; no file is half written
 

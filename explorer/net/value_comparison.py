@@ -140,6 +140,26 @@ class ValueComparison:
         """Whether some operand has another precision than in the reference."""
         return any(row.is_converted for row in self.rows)
 
+    def records(self) -> list[dict[str, Any]]:
+        """Return a dict for each row, with plain strings and numbers, for a table of another library."""
+        return [
+            {
+                "operator": row.operator,
+                "type": row.type,
+                "operand": row.name,
+                "reference_operand": row.counterpart or row.name,
+                "dtype": row.value.dtype,
+                "reference_dtype": row.reference.dtype,
+                "sqnr_db": row.sqnr,
+                "cosine": row.cosine,
+                "max_error": row.max_error,
+                "mean_error": row.mean_error,
+                "relative_error": row.error,
+                "problem": row.problem,
+            }
+            for row in self.rows
+        ]
+
     def keep_in_float(self, count: int = _LISTED) -> list[str]:
         """Return the names of the ``count`` operators with the lowest SQNR, which a quantizer should not convert.
 

@@ -196,20 +196,6 @@ def test_run_counts_nonfinite_numbers(folder: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == "15: float32 (12, 10), no finite number, 120 NaN of 120\n"
 
 
-@pytest.mark.spec("I-20")
-def test_run_compares_with_a_reference(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`explorer run --compare REFERENCE` compares values by operator, with status 1 if one differs."""
-    onnx = str(ASSETS / "digits.onnx")
-    given = ["--input", f"{ARRAYS}:images"]
-    assert main(["run", onnx, *given, "--compare", "onnx.reference"]) == 0
-    assert "14 operands compared, all agree" in capsys.readouterr().out
-    assert main(["run", MODEL, *given, "--compare", onnx]) == 0
-    assert "1 operand compared, all agree" in capsys.readouterr().out
-    np.savez(folder / "other.npz", **{"15": np.ones((12, 10), np.float32)})
-    assert main(["run", MODEL, *given, "--compare", "other.npz"]) == 1
-    assert "the first that differs is '15' of operator 'softmax'" in capsys.readouterr().out
-
-
 def test_run_accepts_inputs_by_name_and_npy_files(folder: Path) -> None:
     images = np.load(ARRAYS)["images"]
     np.save("one.npy", images[:1])
@@ -536,21 +522,6 @@ def test_the_error_of_a_misspelt_command_or_option_suggests_a_similar_one(
         main(arguments)
     assert caught.value.code == 2
     assert message in capsys.readouterr().err
-
-
-def test_an_invalid_reference_raises_an_error_before_the_run(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """`explorer run --compare` reports the missing file, or lists the runtimes."""
-    for reference, message in {
-        "absent.onnx": "absent.onnx: the file cannot be read: No such file or directory",
-        "absent.npz": "absent.npz: the file cannot be read: No such file or directory",
-        "tensorflow": "fix: --compare onnx.reference",
-    }.items():
-        assert main(["run", MODEL, "--input", f"{ARRAYS}:images", "--compare", reference]) == 2
-        printed = capsys.readouterr()
-        assert message in printed.err
-        assert "float32" not in printed.out
 
 
 def test_show_reports_a_missing_weights_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

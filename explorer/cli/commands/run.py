@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from explorer.cli.commands import compare
 from explorer.cli.support import file_argument, image_inputs, memory_option, runtime_option
 from explorer.cli.support.output import check_output, extension_error
 from explorer.cli.support.terminal import print_line, print_note, print_text
@@ -50,13 +51,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="whether --top converts rows to probabilities; auto converts rows that are not probabilities yet",
     )
-    parser.add_argument(
-        "--compare",
-        metavar="REFERENCE",
-        help="compare each operator's value with a reference: onnxruntime, onnx.reference, another model file, or a "
-        ".npz file of arrays by operand name; the exit status is 1 if a value differs. A file of another precision "
-        "(float32, float16, int8) also prints the operators with the lowest SQNR",
-    )
+    parser.add_argument("--compare", metavar="REFERENCE", help=argparse.SUPPRESS)  # until the next release
     parser.add_argument("--plan", action="store_true", help="print the plan with every decision and kernel")
     runtime_option.arguments(parser)
     memory_option.arguments(parser)
@@ -98,7 +93,10 @@ def execute(options: argparse.Namespace) -> int:
     arrays, casts = cast_floats(net.definition, inputs(net, options))
     for cast in casts:
         print_note(f"cast: {cast}")
-    reference = None if options.compare is None else _reference(options.compare)
+    reference = None
+    if options.compare is not None:
+        print_note(f"--compare is deprecated; use explorer compare {options.compare} {options.file}")
+        reference = compare.read_reference(options.compare)
     outputs = net.run(arrays, executor=options.runtime or "simple")
     by_name = outputs if isinstance(outputs, dict) else {next(iter(net.outputs)): outputs}
     for name, value in by_name.items():
@@ -127,34 +125,12 @@ def execute(options: argparse.Namespace) -> int:
         print_note(f"wrote {output}")
     if reference is None:
         return 0
-    comparison = net.compare(reference, arrays)
-    print_text(f"{comparison}\n")
-    return 0 if comparison.equal else 1
+    return compare.report(net.compare(reference, arrays))
 
 
 def _shape(value: Any) -> Any:
     """Return the shape of an array, or the shapes of a sequence's elements."""
     return tuple([member.shape for member in value]) if isinstance(value, list) else tuple(value.shape)
-
-
-def _reference(text: str) -> Any:
-    """Return the reference of ``--compare``: a runtime's name, a dict of arrays, or a net."""
-    from explorer.cli.support.array_files import file_of, read
-    from explorer.formats import open
-    from explorer.runtimes import RUNTIMES, installed
-
-    if text in RUNTIMES:
-        installed(text)
-        return text
-    path = file_of(text)
-    if not path.suffix and not path.exists():
-        known = ", ".join(RUNTIMES)
-        raise OperandError(
-            f"--compare {text}",
-            rule=f"a reference must be one of {known}, another model file, or a .npz file of arrays",
-            fix="--compare onnx.reference",
-        )
-    return read(text) if path.suffix == ".npz" else open(path)
 
 
 def _described(array: Any) -> str:

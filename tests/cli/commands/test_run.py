@@ -89,14 +89,10 @@ def test_an_output_with_too_long_a_name_raises_an_error_with_the_fix(capsys: pyt
     assert "give it a shorter name" in capsys.readouterr().err
 
 
-def test_floats_are_cast_to_the_precision_of_the_model_and_of_the_reference(capsys: pytest.CaptureFixture[str]) -> None:
-    """A float16 file can be run and compared with the arrays of its float32 original; casts are reported."""
-    for name, dtype in (("single", "float32"), ("half", "float16")):
-        net = ex.Net(name)
-        net.output(net.Relu(net.input("a", (2,), dtype), "y"))
-        net.save(f"{name}.onnx")
-    assert main(["run", "half.onnx", "--input", "two.npz:a", "--compare", "single.onnx"]) == 0
+def test_the_old_option_for_comparisons_refers_to_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--compare` is accepted for one release."""
+    np.savez("reference.npz", output=np.zeros(2, np.float32))
+    assert main(["run", "two.onnx", "--input", "two.npz", "--compare", "reference.npz"]) == 1
     text = capsys.readouterr()
-    assert "cast: input 'a' of net 'half', float32 to float16" in text.err
-    assert "cast: input 'a' of net 'single', float16 to float32" in text.out
-    assert "lowest SQNR, with errors of earlier operators:" in text.out
+    assert "--compare is deprecated; use explorer compare reference.npz two.onnx" in text.err
+    assert "the first that differs is " in text.out
