@@ -42,9 +42,14 @@ class _BoxSummarizer:
         self._recording, self._nodes, self._slots, self._boxes = recording, recording.nodes, slots, tree.boxes
         self._steps: dict[int, list[str]] = {}
         self._counts: dict[int, Counter[str]] = {}
+        self._recorded: set[int] = set()
+        """boxes with a recorded node; nodes that passes create in them are not in their summaries"""
         for box in tree.postorder():
-            self._steps[box] = self._of(tree.boxes[box])
-            self._counts[box] = self._count(tree.boxes[box])
+            if any(self._is_recorded(item) for item in tree.boxes[box].items):
+                self._recorded.add(box)
+            items = self._items(box)
+            self._steps[box] = self._of(tree.boxes[box], items)
+            self._counts[box] = self._count(items)
 
     def text(self, box: int) -> str:
         """Return the summary of one box."""
@@ -57,17 +62,30 @@ class _BoxSummarizer:
         steps = self._steps[box]
         return _row([fit(step, TYPE) for step in steps]) if len(set(steps)) > 1 else ""
 
-    def _of(self, box: Box) -> list[str]:
+    def _is_recorded(self, item: BoxItem) -> bool:
+        """Return whether an item is a recorded node, or a box with one."""
+        if item.table == "box":
+            return item.number in self._recorded
+        return self._nodes.born[self._slots.nodes[item.number][0]] < 0
+
+    def _items(self, box: int) -> list[BoxItem]:
+        """Return the recorded items of a box, or all items of a box that was created by a pass."""
+        row = self._boxes[box]
+        if row.kind == "batch" or box not in self._recorded:
+            return row.items
+        return [item for item in row.items if self._is_recorded(item)]
+
+    def _of(self, box: Box, items: Sequence[BoxItem]) -> list[str]:
         """Return the first and last steps of a box; for a box of equal items, the steps of one item."""
         if box.count > 1:
-            table, index = box.items[0]
+            table, index = items[0]
             while table == "box" and self._boxes[index].kind == "part":
                 table, index = self._boxes[index].items[0]
             return self._step(index) if table == "slot" else self._steps[index]
-        boxes = [self._boxes[index] for table, index in box.items if table == "box"]
-        outer = len(boxes) == len(box.items) and not any(inner.is_operator for inner in boxes)
+        boxes = [self._boxes[index] for table, index in items if table == "box"]
+        outer = len(boxes) == len(items) and not any(inner.is_operator for inner in boxes)
         steps: list[str] = []
-        for table, index in sorted(box.items, key=self._is_call) if box.kind == "batch" else box.items:
+        for table, index in sorted(items, key=self._is_call) if box.kind == "batch" else items:
             if box.kind == "batch" and self._is_gone(table, index):
                 continue
             if table == "slot":
@@ -84,9 +102,9 @@ class _BoxSummarizer:
                 steps.append(inner.label)
         return steps if len(steps) <= 2 * _STEPS else [*steps[:_STEPS], *steps[-_STEPS:]]
 
-    def _count(self, box: Box) -> Counter[str]:
+    def _count(self, items: Sequence[BoxItem]) -> Counter[str]:
         counts: Counter[str] = Counter()
-        for table, index in box.items:
+        for table, index in items:
             counts.update(self._step(index) if table == "slot" else self._counts[index])
         return counts
 

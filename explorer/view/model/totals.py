@@ -109,26 +109,27 @@ def of_node(recording: Recording, leaves: Leaves, node: int) -> Totals:
 
 
 def of_boxes(recording: Recording, slots: Slots, tree: Tree) -> list[Totals]:
-    """Return each box's totals, including its contents; of each slot only the first node is counted, and inlined calls
-    are not counted."""
-    totals, leaves = [Totals()] * len(tree.boxes), leaves_of(recording)
-    slot_of = {counted(recording, members): slot for slot, members in enumerate(slots.nodes)}
+    """Return each box's totals, including its contents, over the recorded nodes.
+
+    A box without recorded nodes was created by a pass: of each of its slots the first node is counted, and inlined
+    calls are not counted.
+    """
+    leaves = leaves_of(recording)
+    slot_of = {members[0]: slot for slot, members in enumerate(slots.nodes)}
     around = {node: tree.box_of[slot_of[node]] for node in leaves.parameters if node in slot_of}
     repeated = _repeated(recording, leaves, around, [box.parent for box in tree.boxes])
-    parameters, nodes_flops, nodes_bytes = leaves.parameters, recording.nodes.flops, recording.nodes.bytes
+    recorded, created = [Totals()] * len(tree.boxes), [Totals()] * len(tree.boxes)
     for box in tree.postorder():
-        nodes, weights, flops, size = 0, -repeated[box], 0, 0
+        recorded[box] = Totals(parameters=-repeated[box])
         for table, index in tree.boxes[box].items:
-            if table == "slot":
-                node = counted(recording, slots.nodes[index])
-                nodes, weights = nodes + 1, weights + parameters.get(node, 0)
-                flops, size = flops + nodes_flops[node], size + nodes_bytes[node]
+            if table == "box":
+                recorded[box] = recorded[box].plus(recorded[index])
+                created[box] = created[box].plus(created[index])
+            elif recording.nodes.born[slots.nodes[index][0]] < 0:
+                recorded[box] = recorded[box].plus(of_node(recording, leaves, slots.nodes[index][0]))
             else:
-                inner = totals[index]
-                nodes, weights = nodes + inner.nodes, weights + inner.parameters
-                flops, size = flops + inner.flops, size + inner.bytes
-        totals[box] = Totals(nodes, weights, flops, size)
-    return totals
+                created[box] = created[box].plus(of_node(recording, leaves, counted(recording, slots.nodes[index])))
+    return [first if first.nodes else second for first, second in zip(recorded, created, strict=True)]
 
 
 def counted(recording: Recording, members: Sequence[int]) -> int:

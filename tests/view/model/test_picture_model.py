@@ -1,7 +1,9 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import explorer as ex
 from explorer.view.layout.box_layout import Layouts
 from explorer.view.model.labels import CALL_MARK, Text, node_size, title_within
 from explorer.view.model.picture_model import MAX_VISIBLE, build_model
@@ -274,3 +276,14 @@ def test_a_call_has_space_for_its_mark() -> None:
 def test_the_first_title_that_fits_is_used_else_the_last():
     titles = [("conv2d · add · relu", 110.0), ("3 operations", 80.0)]
     assert [title_within(titles, room) for room in (110, 109, 10)] == [titles[0][0], titles[1][0], titles[1][0]]
+
+
+def test_a_summary_describes_the_recorded_program() -> None:
+    """Nodes that a rewrite creates in a box are not among the steps of its summary."""
+    t, x = ex.tensor(np.eye(4), name="t"), ex.tensor(np.ones((4, 4)), name="x")
+    with ex.scope("head"):
+        loss = -(t * np.log(ex.softmax(ex.tanh(x)))).sum()
+    model = build_model((loss + 1).explore().recording)
+    head = next(index for index, box in enumerate(model.tree.boxes) if box.label == "head")
+    assert "log_softmax" in model.recording.nodes.label
+    assert model.box_texts[head][1] == "tanh → softmax → log → multiply → sum → negative"

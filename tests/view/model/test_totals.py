@@ -10,6 +10,7 @@ from explorer.record import Type, from_json, to_json
 from explorer.view.export.text import text
 from explorer.view.model.picture_model import build_model
 from explorer.view.model.totals import Totals, leaves_of, of_boxes, of_scopes
+from tests.bench import graphs
 from tests.support.tied_weights import BLOCKS, PARAMETERS, tied_weights
 from tests.view import sample
 
@@ -84,6 +85,19 @@ def test_totals_of_folded_boxes_add_up():
     assert totals[0][1:] == whole[1:]
     rest = next(n for n, box in enumerate(model.tree.boxes) if box.kind == "part")
     assert totals[rest].parameters * 12 == whole.parameters * 11
+
+
+@pytest.mark.spec("V-19")
+@pytest.mark.parametrize("program", [graphs.loss, graphs.training, graphs.attention])
+def test_boxes_count_the_recorded_nodes_and_not_their_replacements(program):
+    """Nodes that rewrites create in a box are not added to the recorded ones: a box never exceeds the whole graph."""
+    model = build_model(program().recording)
+    recording, totals = model.recording, of_boxes(model.recording, model.slots, model.tree)
+    nodes = recording.nodes
+    recorded = [node for node in recording.visible(0) if nodes.kind[node] not in ("constant", "item")]
+    assert any(born >= 0 and flops for born, flops in zip(nodes.born, nodes.flops, strict=True))
+    assert totals[0].flops == sum(nodes.flops[node] for node in recorded)
+    assert all(one.flops <= totals[0].flops for one in totals)
 
 
 @pytest.mark.spec("V-19")
