@@ -14,10 +14,13 @@
   const overflow = drawn.filter(([element, box]) => [...element.querySelectorAll(".ex-name, .ex-second")].some((text) => text.textContent && text.checkVisibility() && rect(text)[2] - rect(text)[0] > box[2] - box[0] + 1)).length;
   const paths = seen(".ex-graph path.ex-edge").filter((path) => path.getAttribute("d"));
   const lines = paths.map((path) => {
-    const length = path.getTotalLength();
     const matrix = path.getScreenCTM();
+    // The curve without its arrow head or cross, each of which begins with another M.
+    const curve = path.cloneNode();
+    curve.setAttribute("d", `M${path.getAttribute("d").split("M")[1]}`);
+    const length = curve.getTotalLength();
     const count = Math.max(2, Math.min(80, Math.ceil(length / 12)));
-    const points = Array.from({ length: count + 1 }, (_, index) => path.getPointAtLength((length * index) / count).matrixTransform(matrix)).map(({ x, y }) => [x, y]);
+    const points = Array.from({ length: count + 1 }, (_, index) => curve.getPointAtLength((length * index) / count).matrixTransform(matrix)).map(({ x, y }) => [x, y]);
     return { points, length };
   });
   const side = (p, q, r) => (q[0] - p[0]) * (r[1] - p[1]) - (q[1] - p[1]) * (r[0] - p[0]);
