@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import reprlib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from inspect import Parameter
 from typing import Any, Literal, NamedTuple, TypeVar, cast, get_origin, get_type_hints
 
@@ -39,13 +39,14 @@ PLAIN = {
     "Items": Plain((tuple, list), "a list or a tuple of policies", "[ex.PAccumulateIn('float64')]"),
 }
 """annotation → accepted types"""
-_OPTIONS = {"dim": "axis", "keepdim": "keepdims", "input": "x", "other": "y", "lr": "rate", "learning_rate": "rate"}
-"""option name in other libraries → explorer's name"""
 _ELSEWHERE = {
     ("prepare", "without"): "give it when the plan is made: ex.EvalPlan(without=[…])",
     ("tensor", "requires_grad"): "not needed: ex.grad(loss, [x]) is the gradient of any operand",
+    ("", "inplace"): "leave it out: an expression never changes, and the planner reuses memory",
+    ("", "out"): "leave it out: the function returns the result",
+    ("", "dtype"): "convert the result: y.astype(dtype)",
 }
-"""(function, option) → advice on where to give the option instead"""
+"""(function, or "" for any, and option) → what to write instead"""
 _CHECKED = "checks_options"
 """attribute of functions that check their option names; subclasses do not wrap such functions again"""
 
@@ -161,7 +162,7 @@ def has_options(function: Callable[..., Any]) -> bool:
 
 def refuse_option(name: str, function: str, known: Iterable[str]) -> None:
     """Raise UnknownNameError for the unknown option ``name`` of ``function``; suggest similar ``known`` names."""
-    raise UnknownNameError(name, kind=f"option of {function}", known=known)
+    raise _unknown_options([name], function, [*known])
 
 
 def check_name(value: Any, argument: str, known: Collection[str]) -> None:
@@ -242,17 +243,25 @@ def _refusal(
             rule=f"{title} must be given at most {len(by_position)} by position: {names or 'none'}{keyword_options}",
             fix=f"{title}({names})" + (", where several values for one of them are a tuple" if by_position else ""),
         )
-    for name in kwargs:
-        if name not in known:
-            return UnknownNameError(name, kind=f"option of {title}", known=known, fix=_counterpart(name, known, title))
-    return None
+    unknown = [name for name in kwargs if name not in known]
+    if not unknown:
+        return None
+    return _unknown_options(unknown, title, known)
+
+
+def _unknown_options(names: Sequence[str], title: str, known: Collection[str]) -> UnknownNameError:
+    """Return the error for the unknown options of a call: it names the first, and corrects all that it can."""
+    fixes = [fix for name in names if (fix := _counterpart(name, known, title))]
+    return UnknownNameError(names[0], kind=f"option of {title}", known=known, fix=", and ".join(fixes))
 
 
 def _counterpart(name: str, known: Collection[str], title: str) -> str:
-    """Return the option in ``known`` that corresponds to another library's option ``name``, or "" if there is none."""
-    if _OPTIONS.get(name) in known:
-        return f"{name} is called {_OPTIONS[name]} here"
-    return _ELSEWHERE.get((title, name), "")
+    """Return what to write instead of another library's option ``name``, or "" if there is no counterpart."""
+    from explorer.names.other_libraries import option  # only needed for unknown names
+
+    if counterpart := option(name, known):
+        return f"{name} is called {counterpart} here"
+    return _ELSEWHERE.get((title, name)) or _ELSEWHERE.get(("", name), "")
 
 
 def _check_plain(function: Callable[..., Any], parameter: Parameter, value: Any) -> None:

@@ -1,6 +1,7 @@
 """Names in MetaNN, Caffe2, CDNN and InferFramework, and their explorer counterparts.
 
 The mapping is in names.toml. Error messages for unknown names use it, and pages in ``assets/`` are generated from it.
+Names in NumPy, torch, JAX and Keras are in other_libraries.py.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
+
+from explorer.names.other_libraries import advice
 
 
 class Substitute(NamedTuple):
@@ -42,31 +45,6 @@ SYSTEMS: dict[str, dict[str, dict[str, Entry]]] = {
 """system → title of a section → the system's names, separated by commas → explorer's names"""
 
 
-_RANDOM = "use ex.tensor(np.random.default_rng(0).normal(size=shape))"
-_ARRAYS = {
-    **{
-        name: f"use ex.tensor(np.{name}(…))" for name in ("zeros", "ones", "full", "eye", "arange", "linspace", "empty")
-    },
-    **dict.fromkeys(("array", "asarray", "from_numpy", "as_tensor"), "use ex.tensor(values)"),
-    **dict.fromkeys(("rand", "randn", "normal", "uniform", "random"), _RANDOM),
-    **dict.fromkeys(("no_grad", "enable_grad", "inference_mode"), "not needed: only ex.grad records gradients"),
-    **dict.fromkeys(("backward", "autograd", "value_and_grad"), "use ex.grad(loss, [w])"),
-    **dict.fromkeys(("load", "read"), "use ex.open(path)"),
-    **dict.fromkeys(("jit", "compile"), "use ex.EvalPlan, or ex.function for a function that is recorded once"),
-    **dict.fromkeys(("cat", "concat"), "use ex.concatenate(arrays, axis)"),
-    **dict.fromkeys(("F", "functional"), "functions are in ex itself: ex.relu(x), ex.softmax(x, axis)"),
-    **dict.fromkeys(("cross_entropy", "CrossEntropyLoss"), "use ex.nll_loss, or ex.train.CrossEntropy in a module"),
-    **dict.fromkeys(
-        ("Sequential", "Module", "ModuleList"), "use ex.train.Module, whose add_node adds layers one by one"
-    ),
-    "Dense": "use ex.layers.Linear, or ex.train.Linear in a module",
-    "vmap": "use ex.map(function, samples)",
-    "nn": "use ex.layers, or ex.train for modules with a loss and an optimizer",
-    "optim": "use ex.train",
-}
-"""name in NumPy, torch or JAX → what to use here"""
-
-
 def hint_for(name: str) -> str:
     """Return a sentence with explorer's counterpart of another system's name, or "" if no system has the name."""
     match = _entries().get(name)
@@ -81,7 +59,7 @@ def hint_for(name: str) -> str:
 
 
 def hint_among(name: str, known: Iterable[str]) -> str:
-    """Return a hint for a name that a module lacks: explorer's counterpart of another system's name, or similar known
+    """Return a hint for a name that a module lacks: what to write instead of another library's name, or similar known
     names.
 
     Returns "" for private names, which tools look up.
@@ -89,7 +67,7 @@ def hint_among(name: str, known: Iterable[str]) -> str:
     if name.startswith("_"):
         return ""
     near = difflib.get_close_matches(name, [*known], n=5)
-    return hint_for(name) or _ARRAYS.get(name, "") or (f"near names: {', '.join(near)}" if near else "")
+    return advice(name) or hint_for(name) or (f"near names: {', '.join(near)}" if near else "")
 
 
 def dotted(entry: str) -> list[str]:

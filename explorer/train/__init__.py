@@ -41,9 +41,8 @@ if not TYPE_CHECKING:  # a type checker knows the names, and rejects other names
     def __getattr__(name):
         """Raise an AttributeError that suggests similar names."""
         from explorer.names import hint_among  # needed only for an unknown name
-        from explorer.train.attribute_errors import PACKAGE
 
-        hint = f"use {PACKAGE[name]}" if name in PACKAGE else hint_among(name, __all__)
+        hint = hint_among(name, __all__)
         raise AttributeError(f"module 'explorer.train' has no attribute {name!r}" + (f"; {hint}" if hint else ""))
 
 

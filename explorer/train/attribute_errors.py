@@ -35,37 +35,6 @@ OPTIMIZER: Mapping[str, str] = {
 }
 """attribute that an optimizer does not have → what to use instead"""
 
-_LAYERS = {
-    **dict.fromkeys(("Conv2d", "Conv2D"), "ex.layers.Conv2d, which can be a node like ex.train.Linear"),
-    **dict.fromkeys(("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "BatchNormalization"), "ex.train.BatchNorm"),
-    **dict.fromkeys(
-        ("LayerNorm", "Flatten", "MaxPool2d", "Softmax", "Sigmoid", "Tanh", "GELU"),
-        "functions are nodes: module.add_node(ex.layer_norm), or module.add_node(lambda x: ex.max_pool2d(x, 2))",
-    ),
-    "ReLU": "module.add_node(ex.relu)",
-    "Dense": "ex.train.Linear(name, inputs, outputs)",
-    "Sequential": "ex.train.Module, whose add_node adds layers one by one",
-    "RNN": "ex.train.LSTM or ex.train.GRU",
-}
-_LOSSES = {
-    "CrossEntropyLoss": "ex.train.CrossEntropy",
-    "NLLLoss": "ex.train.NegativeLogLikelihood, of probabilities",
-    "MSELoss": "ex.train.MeanSquaredError",
-    "BCELoss": "ex.train.BinaryCrossEntropy",
-    "BCEWithLogitsLoss": "ex.train.BinaryCrossEntropy(logits=True)",
-}
-_TRAINING = {
-    "TensorDataset": "ex.train.ArrayDataset(images, labels)",
-    **dict.fromkeys(("CosineAnnealingLR", "CosineDecay"), "ex.train.Cosine(base, steps=…) as the optimizer's rate"),
-    "StepLR": "ex.train.Step(base, size=…, gamma=…) as the optimizer's rate",
-    **dict.fromkeys(("ExponentialLR", "ExponentialDecay"), "ex.train.Exp(base, gamma=…) as the optimizer's rate"),
-    "ReduceLROnPlateau": "optimizer.rate = 0.001 between steps",
-    "lr_scheduler": "pass a learning-rate policy as the rate: ex.train.Adam(ex.train.Cosine(0.01, steps=1000))",
-    "clip_grad_norm_": "clip_norm=1.0 of the optimizer",
-}
-PACKAGE: Mapping[str, str] = {**_LAYERS, **_LOSSES, **_TRAINING}
-"""name that ``ex.train`` does not have → what to use instead"""
-
 
 def hint(name: str, instead: Mapping[str, str]) -> str:
     """Return the advice in ``instead`` for a name, as the end of an error message; "" if there is none."""

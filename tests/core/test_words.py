@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import re
+
 import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.names.other_libraries import WORDS, advice
 
 pytestmark = pytest.mark.spec("H-5")
 
@@ -19,7 +23,12 @@ b = ex.tensor(np.ones(48), name="b")
     [
         (lambda: x.sum(dim=1), "dim is called axis here"),
         (lambda: ex.softmax(x, dim=1), "dim is called axis here"),
-        (lambda: x.mean(keepdim=True), "keepdim is called keepdims here"),
+        (lambda: x.sum(dim=1, keepdim=True), "dim is called axis here, and keepdim is called keepdims here"),
+        (lambda: ex.relu(x, inplace=True), "an expression never changes"),
+        (lambda: x.cuda(), "use x.to_device('cuda')"),
+        (lambda: x.clamp_(0), "an expression never changes"),
+        (lambda: ex.mm(x, w), "use x @ y"),
+        (lambda: ex.dropout(x), "use ex.train.Dropout, in a module"),
         (lambda: ex.EvalPlan().prepare(without=["dedup"]), "ex.EvalPlan(without=[…])"),
         (lambda: x.view(3), "use x.reshape(shape)"),
         (lambda: x.numpy(), "ex.evaluate(x)"),
@@ -40,6 +49,21 @@ def test_a_word_of_another_library_is_answered(write, answer):
     with pytest.raises((ex.ExplorerError, AttributeError)) as caught:
         write()
     assert answer in str(caught.value)
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_advice_about_a_word_names_what_exists(word):
+    """Where expressions and modules lack a name, the advice is the same, and each name in it exists."""
+    for owner in (x, ex, ex.layers, ex.train):
+        if hasattr(owner, word):
+            continue
+        with pytest.raises(AttributeError) as caught:
+            getattr(owner, word)
+        assert str(caught.value).endswith(f"; {advice(word)}")
+    owners = {"ex": ex, "x": x, "np": np}
+    for path in re.findall(r"\b(?:ex|np|x)(?:\.\w+)+", advice(word).replace("ex.evaluate(x).", "")):
+        first, *names = path.split(".")
+        functools.reduce(getattr, names, owners[first])
 
 
 def test_an_error_about_shapes_names_the_axis_and_the_operands():

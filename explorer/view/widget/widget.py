@@ -41,6 +41,14 @@ _TOGETHER = frozenset({"step", "stage"})
 
 _SETTABLE = ("depth", "direction", "open_boxes", "predicting", "selected", "stage", "step", "theme")
 """traits that users set"""
+_COLOURS = 'view.overlay({"exp": 0.5}), or press h in the view to choose a cost'
+_INSTEAD = {
+    **dict.fromkeys(("heat", "color", "colour", "colors", "colours", "highlight"), _COLOURS),
+    **dict.fromkeys(("node", "nodes", "selection"), 'view.selected = "exp", or view.focus("exp")'),
+    **dict.fromkeys(("boxes", "opened", "expanded", "collapsed"), "view.depth = 1, or view.open_boxes = […]"),
+    **dict.fromkeys(("height", "position", "source", "run", "record"), "ex.explore(y, {name}=…)"),
+}
+"""attribute that a view does not have → what to write instead"""
 _SAVED = (".html", ".json")
 """extensions of the files that the kernel writes for a page, which draws pictures itself"""
 
@@ -120,10 +128,9 @@ class GraphView(NotebookWidget):
         return f"<{type(self).__name__}: {self.recording.title or counted_text(len(self.recording.nodes), 'node')}>"
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; raise Explorer's errors for values that a trait rejects, and for misspelt names."""
-        is_new = name[0] != "_" and self._is_built and not hasattr(self, name)
-        if is_new and (near := similar_names(name, list(_SETTABLE))):
-            raise UnknownNameError(name, kind="attribute of a view", known=_SETTABLE, fix=f"view.{near[0]} = …")
+        """Set an attribute; raise Explorer's errors for values that a trait rejects, and for unknown names."""
+        if self._is_built and name[0] != "_":
+            self._check_attribute(name)
         try:
             super().__setattr__(name, value)
         except traitlets.TraitError as error:
@@ -131,11 +138,24 @@ class GraphView(NotebookWidget):
                 raise
             raise self._trait_error(name, value) from None
 
+    def _check_attribute(self, name: str) -> None:
+        """Raise Explorer's error for the name of a method, or of no attribute, whose assignment would do nothing."""
+        if not hasattr(self, name):
+            near = [f"view.{each} = …" for each in similar_names(name, list(_SETTABLE))[:1]]
+            fix = _INSTEAD[name].replace("{name}", name) if name in _INSTEAD else "".join(near)
+            raise UnknownNameError(name, kind="attribute of a view", known=_SETTABLE, fix=fix)
+        method = getattr(type(self), name, None)
+        if callable(method) and method.__module__.startswith("explorer."):
+            raise OperandError(
+                f"an assignment to view.{name}", rule=f"{name} is a method, which must be called", fix=f"view.{name}(…)"
+            )
+
     def _trait_error(self, name: str, value: Any) -> TraitValueError:
         """Return the error for a value that does not have the type of a trait, or is not one of its choices."""
         trait = self.traits()[name]
-        if isinstance(trait, traitlets.Enum):
-            choices = [str(choice) for choice in trait.values or ()]
+        stages = [stage.name for stage in self.recording.stages]
+        choices = stages if name == "stage" else [str(choice) for choice in getattr(trait, "values", None) or ()]
+        if choices:
             near = [*similar_names(str(value), choices), *choices][0]
             return TraitValueError(
                 f"{name} {value!r}", rule=f"it must be one of {', '.join(choices)}", fix=f"view.{name} = {near!r}"

@@ -1,12 +1,13 @@
 import dataclasses
 import json
 import pydoc
+import re
 
 import pytest
 import traitlets
 
 from explorer.record import Recording, Stage
-from explorer.record.errors import ExplorerError, UnknownNameError
+from explorer.record.errors import ExplorerError, OperandError, UnknownNameError
 from explorer.view.export.text import text
 from explorer.view.layout.placed_model import draw
 from explorer.view.payload.view_payload import answer, layout_json, payload
@@ -78,6 +79,7 @@ def test_a_shorter_recording_limits_step_and_selection():
         ("step", 17, "step 17 is outside this recording\n  rule: it has steps 0 to 16"),
         ("step", -1, "step -1 is outside"),
         ("stage", "fus", r"stage 'fus'\n.* dedup, fuse, order.*\n.* did you mean fuse\? view.stage = 'fuse'"),
+        ("stage", 3, r"stage 3\n.* dedup, fuse, order.*\n  fix: view.stage = 'recorded'"),
         ("selected", 17, "node 17 is not in this recording\n  rule: it has nodes 0 to 16"),
         ("theme", "drk", "theme 'drk'\n  rule: it must be one of auto, light, dark\n  fix: view.theme = 'dark'"),
         ("direction", "rigt", "fix: view.direction = 'right'"),
@@ -98,8 +100,21 @@ def test_a_misspelt_attribute_is_rejected():
         UnknownNameError, match=r"unknown attribute of a view 'directon'\n.*direction.*\n.*view.direction"
     ):
         view.directon = "right"
-    view.note = "an attribute of the user's own"
-    assert view.note
+    for name, instead in (
+        ("heat", "view.overlay({"),
+        ("node", 'view.selected = "exp"'),
+        ("height", "ex.explore(y, height=…)"),
+        ("nothing", "known: depth, direction"),
+    ):
+        with pytest.raises(UnknownNameError, match=re.escape(instead)):
+            setattr(view, name, 3)
+    with pytest.raises(OperandError, match=r"focus is a method, .*\n  fix: view\.focus\(…\)"):
+        view.focus = 3
+    view.add_class("mine")
+    view.layout.width, view.tooltip = "50%", "a model"
+    view.add_traits(note=traitlets.Unicode())
+    view.note = "an added trait"
+    assert (view.tooltip, view.note) == ("a model", "an added trait")
 
 
 @pytest.mark.spec("V-1", "V-16")
