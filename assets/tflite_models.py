@@ -74,19 +74,26 @@ class Writer:
         self.buffers: list[int] = []
         self.codes: list[tuple[str, str]] = []
 
-    def file(self, graphs: Sequence[Graph], signatures: Sequence[tuple[str, int, Any, Any]] = ()) -> bytes:
+    def file(
+        self,
+        graphs: Sequence[Graph],
+        signatures: Sequence[tuple[str, int, Any, Any]] = (),
+        metadata: Mapping[str, bytes] | None = None,
+    ) -> bytes:
         """Return the bytes of a file; signatures are (key, graph, inputs, outputs), with dicts of names and indices."""
         b = self.builder
         self.buffers.append(self.table("Buffer", {}))  # the first buffer is empty, by convention
         parts = [self.graph(graph) for graph in graphs]
         signature_offsets = [self.signature(*signature) for signature in signatures]
         codes = [self.code(*code) for code in self.codes]
+        entries = [self.entry(name, raw) for name, raw in (metadata or {}).items()]
         fields = {
             "Version": 3,
             "OperatorCodes": self.offsets(codes),
             "Subgraphs": self.offsets(parts),
             "Description": b.CreateString("a test of Explorer"),
             "Buffers": self.offsets(self.buffers),
+            **({"Metadata": self.offsets(entries)} if entries else {}),
             **({"SignatureDefs": self.offsets(signature_offsets)} if signature_offsets else {}),
         }
         b.Finish(self.table("Model", fields), b"TFL3")
@@ -109,6 +116,12 @@ class Writer:
     def numbers(self, values: Any, dtype: str = "int32") -> int:
         """Write a list of numbers."""
         return int(self.builder.CreateNumpyVector(np.asarray(values, dtype)))
+
+    def entry(self, name: str, raw: bytes) -> int:
+        """Write an entry of the metadata and its buffer."""
+        data = self.numbers(np.frombuffer(raw, np.uint8), "uint8")
+        self.buffers.append(self.table("Buffer", {"Data": data}))
+        return self.table("Metadata", {"Name": self.builder.CreateString(name), "Buffer": len(self.buffers) - 1})
 
     def graph(self, graph: Graph) -> int:
         """Write a graph."""

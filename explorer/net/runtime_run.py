@@ -35,7 +35,6 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.record import Kernel, Recording, Run, Schedule, Stage, Step
 from explorer.record.gc_pause import gc_paused
 from explorer.run.execution.value_capture import summarize
-from explorer.run.recording.interface_table import interface_rows
 from explorer.run.recording.node_rows import graph_fingerprint
 from explorer.run.recording.recorder import recorded_only
 from explorer.runtimes import Measurement, RuntimeModel, answered, installed
@@ -166,7 +165,7 @@ class RuntimeRun:
         recording, ids = rows.recording, rows.ids
         recording.title, recording.fingerprint = self.definition.name, graph_fingerprint(graph)
         recording.options = {"executor": self.runtime.name, "version": self.model.version}
-        recording.interface = interface_rows(build.interface, ids)
+        build.interface.record(recording, ids)
         computed = {
             name: ids[value.uid] for name, value in build.values.items() if isinstance(value, Expr) and value.uid in ids
         }

@@ -25,3 +25,8 @@ def _escape(match: re.Match[str]) -> str:
 def visible(text: str) -> str:
     r"""Return ``text`` as one line, with hidden and control characters escaped (``\n``, ``\x1b``, ``\u202e``)."""
     return text if text.isprintable() else _HIDDEN.sub(_escape, text)
+
+
+def shortened(text: str, length: int = 1_000) -> str:
+    """Return a string of a model's author; after ``length`` characters, it is cut off and its length is appended."""
+    return text if len(text) <= length else f"{text[:length]}… ({len(text):,} characters)"

@@ -81,6 +81,8 @@ class Recording:
     """operators of a model file"""
     interface: list[InterfaceRow] = field(default_factory=list)
     """inputs and outputs of a model file, with the order and the names of the file"""
+    metadata: list[tuple[str, str]] = field(default_factory=list)
+    """(name, value) pairs that a model file states about itself, such as its description and producer"""
     compositions: list[Composition] = field(default_factory=list)
     """known functions that several recorded nodes compute together"""
     dimensions: dict[int, DimensionNames] = field(default_factory=dict)

@@ -41,7 +41,7 @@ from explorer.run.handle import Handle, expression_of
 from explorer.run.one_thread import Use, by_one_thread
 from explorer.run.plan_cache import Structure, cache, entry, structure
 from explorer.run.recording import recorder, stage_rows
-from explorer.run.recording.interface_table import InterfaceValue
+from explorer.run.recording.interface_table import NO_INTERFACE, Interface
 from explorer.run.result_cache import Recalled, recall, remember
 from explorer.run.runtime.marshalling import on_host
 from explorer.run.runtime.timing import Timing
@@ -61,7 +61,7 @@ class PlanRun(NamedTuple):
     """the recalled results, if all of them were recalled"""
     reused: bool = False
     """whether the program had already been planned for a graph with the same structure"""
-    interface: Sequence[InterfaceValue] = ()
+    interface: Interface = NO_INTERFACE
     awaited: tuple[Handle, ...] = ()
     """handles for which the plan was built, before the run"""
     timing: Timing | None = None
@@ -200,11 +200,11 @@ class EvalPlan:
 
     @by_one_thread
     @long_running
-    def prepare(self, planned: Plan | None = None, interface: Sequence[InterfaceValue] = ()) -> EvalPlan:
+    def prepare(self, planned: Plan | None = None, interface: Interface = NO_INTERFACE) -> EvalPlan:
         """Plan the registered expressions without running them, for ``recording`` and ``explain()``.
 
-        ``planned`` is an existing plan for exactly these expressions and options. ``interface`` names the inputs and
-        outputs as in a model file. Raises StateError if nothing is registered.
+        ``planned`` is an existing plan for exactly these expressions and options. ``interface`` describes
+        the model file. Raises StateError if nothing is registered.
         """
         if not self._handles:
             raise StateError(

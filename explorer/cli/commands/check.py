@@ -14,16 +14,18 @@ from explorer.cli.support import file_argument, shape_option
 from explorer.cli.support.output import check_output, stem
 from explorer.cli.support.terminal import print_line, print_text
 from explorer.core.errors import ExplorerError
+from explorer.record.escape import shortened
 from explorer.record.reasons import counted_text
 
 if TYPE_CHECKING:
     from explorer.net import Net
-    from explorer.net.definition.definition import BlobDefinition
+    from explorer.net.definition.definition import BlobDefinition, NetDefinition
 
 HELP = "list everything that prevents a model from running, or differs from a kept plan"
 DESCRIPTION = """\
 List the operators of a model that cannot run (unknown types, with similar known types; arguments and operands that do
-not fit), missing weights, and operands whose type differs from the type in the file. Nothing is computed.
+not fit), missing weights, and operands whose type differs from the type in the file. Then list what the file states
+about itself: description, producer, versions and metadata. Nothing is computed.
 
 With --plan, compare the model's plan with a plan that is kept in a file: decisions, kernels and peak memory. The file
 contains codes and facts, but no sentences and no times. Keep it next to the model, and a lost fusion fails the build:
@@ -44,6 +46,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 _LISTED = 4
 """maximum number of listed names"""
+_STATED, _WIDTH = 24, 100
+"""maximum number of lines on what the file states, and of characters in each"""
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -75,8 +79,18 @@ def execute(options: argparse.Namespace) -> int:
         note = f" ({len(unsized)} {verb} on values: {_first(unsized)})" if unsized else ""
         subject = {0: "it has no operator, and", 1: "its operator"}.get(count, f"all {count:,} operators")
         print_line(f"{net.name}: {subject} can run{note}: {_ends(net.inputs) or 'no input'} → {_ends(net.outputs)}")
+    print_text("".join(f"  {line}\n" for line in _stated(net.definition)))
     differs = options.plan is not None and _differs(net, options.plan, options.update)
     return 1 if findings or differs else 0
+
+
+def _stated(definition: NetDefinition) -> list[str]:
+    """Return lines on what the file states about itself and its operators."""
+    lines = [f"{name}: {value}" for name, value in definition.stated]
+    lines += [f"operator {operator.name!r}: {operator.doc}" for operator in definition.operators if operator.doc]
+    left = len(lines) - _STATED
+    shown = [shortened(" ".join(line.split()), _WIDTH) for line in lines[:_STATED]]
+    return [*shown, f"… and {counted_text(left, 'more line')}"] if left > 0 else shown
 
 
 def _first(names: Sequence[str]) -> str:

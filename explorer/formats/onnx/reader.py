@@ -170,7 +170,8 @@ class _Reader:
             source=str(self.path),
             weights=StoredWeights(self.weights),
             dialect="onnx",
-            doc=_description(self.model, self.remark),
+            doc=_doc(self.model, self.graph) if outside is None else self.graph.doc_string,
+            metadata=_metadata(self.model, self.remark) if outside is None else (),
         )
 
     def _standard(self, node: NodeProto, opsets: Mapping[str, int]) -> FunctionProto | None:
@@ -283,6 +284,7 @@ class _Reader:
             boxes=self.names.boxes(placed, name, [t.name for t in read.values() if t.name in self.naming_weights]),
             line=number,
             text=_source_line(node),
+            doc=node.doc_string,
             code=source_place(node, self.local),
             bodies=bodies,
         )
@@ -346,18 +348,24 @@ class _Reader:
         return types | self.dictionaries
 
 
-def _description(model: ModelProto, remark: str) -> str:
-    """Return a file's description: its documentation, producer, opsets, remark and metadata, one per line."""
-    producer = f"{model.producer_name} {model.producer_version}".strip()
+def _doc(model: ModelProto, graph: GraphProto) -> str:
+    """Return the descriptions of a model and its graph, on separate lines."""
+    return "\n".join(dict.fromkeys(filter(None, (model.doc_string, graph.doc_string))))
+
+
+def _metadata(model: ModelProto, remark: str) -> list[tuple[str, str]]:
+    """Return what a model states about itself: producer, versions and metadata, with ``remark`` as a note."""
     opsets = ", ".join(f"{domain_of(opset.domain) or 'ONNX'} {opset.version}" for opset in model.opset_import)
-    lines = [
-        model.doc_string or model.graph.doc_string,
-        f"producer: {producer}" if producer else "",
-        f"opsets: {opsets}" if opsets else "",
-        remark,
-        *[f"{entry.key}: {entry.value}" for entry in model.metadata_props],
+    pairs = [
+        ("producer", f"{model.producer_name} {model.producer_version}".strip()),
+        ("domain", model.domain),
+        ("model version", str(model.model_version or "")),
+        ("opsets", opsets),
+        ("IR version", str(model.ir_version or "")),
+        ("note", remark),
+        *[(entry.key, entry.value) for entry in model.metadata_props],
     ]
-    return "\n".join(line for line in lines if line)
+    return [(name, value) for name, value in pairs if value]
 
 
 def _source_line(node: NodeProto) -> str:

@@ -8,7 +8,7 @@ limited.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from explorer.core.errors import ExplorerError, FileError
 from explorer.core.files.kept_file import KeptFile
 from explorer.core.memory_budget import AXES, budget
+from explorer.formats.tflite import model_metadata
 from explorer.formats.tflite.model_parts import (
     UNKNOWN_LENGTH,
     ByteRange,
@@ -38,6 +39,10 @@ _MAX_READS = 4
 """maximum number of bytes read, as a multiple of the file size; above 1 since offsets may share a table or string"""
 _MAX_VALUES = 64
 """maximum number of scales and zero points of a tensor that are stored as values"""
+_MAX_METADATA = 1 << 20
+"""maximum number of bytes of a metadata entry that are read"""
+_MAX_TEXT = 256
+"""maximum number of bytes of a metadata entry that is shown as text"""
 _RULE = "a TensorFlow Lite file must be one flatbuffer with a complete model of schema version 3"
 _FIX = "compare the size with the original's, and copy or download the file again, or convert the model again"
 
@@ -94,7 +99,21 @@ class Message:
             self._text(root.Description()),
             graphs,
             tuple([self._signature(signature, graphs) for signature in signatures]),
+            tuple(self._metadata(self._tables(root.MetadataLength(), root.Metadata, "metadata"))),
         )
+
+    def _metadata(self, entries: Sequence[Any]) -> Iterator[tuple[str, str]]:
+        """Yield the (name, value) pairs of the file's metadata: short strings, or the numbers of bytes."""
+        for entry in entries:
+            name, number = self._text(entry.Name()), entry.Buffer()
+            data = self._buffers[number] if 0 <= number < len(self._buffers) else None
+            raw = b"" if data is None else bytes(self._file.part(data.first, min(data.size, _MAX_METADATA)))
+            if name == model_metadata.NAME and raw:
+                yield from model_metadata.pairs(raw)
+                continue
+            text = raw.rstrip(b"\0").decode("utf-8", "replace")
+            is_text = len(raw) <= _MAX_TEXT and text.isprintable() and "\ufffd" not in text
+            yield name, text if is_text else f"{0 if data is None else data.size:,} bytes"
 
     def _graph(self, graph: Any) -> FileGraph:
         tensors = tuple(

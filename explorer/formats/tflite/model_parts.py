@@ -102,6 +102,7 @@ class FileModel:
     description: str
     graphs: tuple[FileGraph, ...]
     signatures: tuple[Signature, ...]
+    metadata: tuple[tuple[str, str], ...] = ()
 
 
 Numbers = NDArray[np.int64]

@@ -79,9 +79,9 @@ class _Reader:
         self.open.pop()
         return result
 
-    def about(self) -> str:
-        """Return the description of the file: schema version, signatures, and graphs that are not shown."""
-        lines = [self.model.description, f"TensorFlow Lite, schema version {self.model.version}"]
+    def metadata(self) -> list[tuple[str, str]]:
+        """Return what the file states about itself: versions, metadata, signatures, and graphs that are not shown."""
+        pairs = [("schema version", str(self.model.version)), *self.model.metadata]
         for signature in self.model.signatures:
             tensors = self.model.graphs[signature.graph].tensors
             sides = [
@@ -89,11 +89,13 @@ class _Reader:
                 for ends in (signature.inputs, signature.outputs)
             ]
             where = f", graph {signature.graph}" if signature.graph else ""
-            lines.append(f"signature {signature.key}{where}: {sides[0] or 'no inputs'} → {sides[1] or 'no outputs'}")
+            pairs.append(
+                (f"signature {signature.key}{where}", f"{sides[0] or 'no inputs'} → {sides[1] or 'no outputs'}")
+            )
         rest = [str(number) for number in range(len(self.model.graphs)) if number not in self.seen]
         if rest:
-            lines.append(f"graphs of the file that are not shown: {', '.join(rest[:8])}{', …' * (len(rest) > 8)}")
-        return "\n".join([line for line in lines if line])
+            pairs.append(("graphs that are not shown", f"{', '.join(rest[:8])}{', …' * (len(rest) > 8)}"))
+        return pairs
 
     def _name(self, number: int) -> str:
         own = self.model.graphs[number].name
@@ -143,6 +145,7 @@ class _GraphReader:
         # outputs of a net must be computed by operators
         constants = [index for index in dict.fromkeys(self.graph.outputs) if self._is_constant(index)]
         operators += [self._constant(index) for index in constants]
+        is_outermost = len(self.reader.open) == 1
         return NetDefinition.of(
             name,
             operators,
@@ -152,7 +155,8 @@ class _GraphReader:
             source=str(self.file.path),
             weights=StoredWeights(self.file, self.weights),
             dialect="tflite",
-            doc=self.reader.about() if len(self.reader.open) == 1 else "",
+            doc=self.reader.model.description if is_outermost else "",
+            metadata=self.reader.metadata() if is_outermost else (),
         )
 
     def _operator(self, number: int, operator: FileOperator) -> OperatorDefinition:

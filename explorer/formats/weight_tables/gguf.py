@@ -28,8 +28,6 @@ _NUMBERS = {
     "I8": "int8", "I16": "int16", "I32": "int32", "I64": "int64",
 }  # fmt: skip
 """dtypes of the GGUF types without quantisation; all other types are read as float32"""
-_SHOWN = 40
-"""maximum number of metadata entries in the description of a file"""
 _PACKAGE = "gguf"
 
 
@@ -83,7 +81,7 @@ class GgufWeights(KeyedWeights[GgufTensor]):
 
 
 def read_gguf(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read a file's header and return a table of its weights. The net's description contains the metadata."""
+    """Read a file's header and return a table of its weights. Arrays in the metadata are described by their lengths."""
     file = KeptFile(path, "correct the path of the .gguf file")
     try:
         header = GgufHeader(file)
@@ -100,5 +98,6 @@ def read_gguf(path: str | os.PathLike[str]) -> NetDefinition:
         )
         for tensor in header.tensors
     ]
-    doc = [f"{key}: {value}" for key, value in [*header.metadata.items()][:_SHOWN]]
-    return table(file.path, tensors, GgufWeights(file, filter(lambda tensor: tensor.is_known, header.tensors)), doc)
+    weights = GgufWeights(file, filter(lambda tensor: tensor.is_known, header.tensors))
+    metadata = [("GGUF version", str(header.version)), *[(key, str(value)) for key, value in header.metadata.items()]]
+    return table(file.path, tensors, weights, metadata)

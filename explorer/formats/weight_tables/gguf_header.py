@@ -81,6 +81,7 @@ class GgufHeader:
                 f"it has version {version}" if swapped not in _VERSIONS else "its numbers are big-endian",
                 rule=f"the file must have GGUF version {' or '.join(map(str, _VERSIONS))}, and be little-endian",
             )
+        self.version = version
         tensors, entries = self._count(_MIN_TENSOR, "tensors"), self._count(_MIN_ENTRY, "metadata entries")
         self.metadata: dict[str, Any] = {}
         for _ in range(entries):

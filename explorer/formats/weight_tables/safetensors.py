@@ -25,8 +25,8 @@ _FIX = "save the tensors again: safetensors.numpy.save_file(arrays, path), or do
 
 def read_safetensors(path: str | os.PathLike[str]) -> NetDefinition:
     """Read a file's header and return a table of its weights; raise one FileError that lists all damaged entries."""
-    tensors, weights, doc = _read_file(Path(path))
-    return table(Path(path), tensors, weights, doc)
+    tensors, weights, metadata = _read_file(Path(path))
+    return table(Path(path), tensors, weights, metadata)
 
 
 class _Shards(KeyedWeights[SafetensorsWeights]):
@@ -50,12 +50,14 @@ def read_index(path: str | os.PathLike[str]) -> NetDefinition:
     folders = {os.path.realpath(index.parent), os.path.dirname(os.path.realpath(index))}
     tensors: list[StoredTensor] = []
     weights: dict[str, SafetensorsWeights] = {}
+    metadata = [("files", str(len({*shards.values()})))]
     for shard in sorted({*shards.values()}):
         # in a download cache, the index and the files are symbolic links to another folder
         is_name = shard.isprintable() and os.path.basename(shard) == shard
         if not is_name or os.path.dirname(os.path.realpath(index.parent / shard)) not in folders:
             raise _index_error(index, f"it names the file {shard!r}", "its files must be in the same folder")
-        stored, shard_weights, _ = _read_file(index.parent / shard)
+        stored, shard_weights, stated = _read_file(index.parent / shard)
+        metadata += [pair for pair in stated if pair not in metadata]
         tensors += [tensor for tensor in stored if shards.get(tensor.name) == shard]
         weights.update((key, shard_weights) for key in shard_weights if shards.get(key) == shard)
     missing = [key for key in shards if key not in {tensor.name for tensor in tensors}]
@@ -64,7 +66,7 @@ def read_index(path: str | os.PathLike[str]) -> NetDefinition:
         raise _index_error(
             index, f"{counted_text(len(missing), 'tensor')} in no file: {names}", "its files must contain all tensors"
         )
-    return replace(table(index.with_suffix("").with_suffix(""), tensors, _Shards(weights)), source=str(index))
+    return replace(table(index.with_suffix("").with_suffix(""), tensors, _Shards(weights), metadata), source=str(index))
 
 
 def _shards(index: Path) -> dict[str, str]:
@@ -83,8 +85,8 @@ def _index_error(index: Path, problem: str, rule: str) -> FileError:
     return FileError(problem, path=str(index), rule=rule, fix="download the index and its files again into one folder")
 
 
-def _read_file(path: Path) -> tuple[list[StoredTensor], SafetensorsWeights, list[str]]:
-    """Return the tensors of a file, the readable weights among them, and the metadata as lines."""
+def _read_file(path: Path) -> tuple[list[StoredTensor], SafetensorsWeights, list[tuple[str, str]]]:
+    """Return the tensors of a file, the readable weights among them, and the metadata."""
     file = SafetensorsFile(path)
     tensors, problems = [], []
     for key in file:
@@ -102,4 +104,4 @@ def _read_file(path: Path) -> tuple[list[StoredTensor], SafetensorsWeights, list
         raise file.error("\n    ".join(problems), rule=_RULE, fix=_FIX)
     declared = [WeightReference(tensor.name, tensor.shape, tensor.dtype) for tensor in tensors if tensor.dtype]
     metadata = file.metadata.items() if isinstance(file.metadata, dict) else ()
-    return tensors, SafetensorsWeights(path, declared), [f"{key}: {value}" for key, value in metadata]
+    return tensors, SafetensorsWeights(path, declared), [(key, str(value)) for key, value in metadata]

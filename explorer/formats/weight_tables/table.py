@@ -56,8 +56,10 @@ class StoredTensor:
         return f"{self.own_name} {self.stored} {shape} {bytes_text(self.bytes)}"
 
 
-def table(path: Path, tensors: Iterable[StoredTensor], weights: Weights, doc: Iterable[str] = ()) -> NetDefinition:
-    """Return the definition of a file's tensors; ``doc`` contains the lines of the file's description.
+def table(
+    path: Path, tensors: Iterable[StoredTensor], weights: Weights, metadata: Iterable[tuple[str, str]] = ()
+) -> NetDefinition:
+    """Return the definition of a file's tensors, with the file's ``metadata``.
 
     A tensor with an unsupported dtype becomes an argument with its name and dtype instead of a weight.
     """
@@ -77,7 +79,7 @@ def table(path: Path, tensors: Iterable[StoredTensor], weights: Weights, doc: It
         source=str(path),
         weights=weights,
         dialect=TABLE.format,
-        doc="\n".join(doc),
+        metadata=metadata,
     )
 
 

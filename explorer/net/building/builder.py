@@ -32,9 +32,10 @@ from explorer.net.definition.scope_inference import box_paths
 from explorer.net.operators.context import Ask, BuildBody, OperatorContext, UnknownShapeError, unknown_shape
 from explorer.net.operators.table import OperatorTable
 from explorer.plan.passes.shape_values import ComputedFirst
+from explorer.record.escape import shortened
 from explorer.record.gc_pause import gc_paused
 from explorer.record.reasons import counted_text
-from explorer.run.recording.interface_table import InterfaceValue
+from explorer.run.recording.interface_table import Interface, InterfaceValue
 
 _MAX_SHOWN = 120
 """maximum number of characters of an expression in the label of its box"""
@@ -82,8 +83,8 @@ class Build:
         return dict(zip(leaves(self.inputs.values()), leaves(arrays.values()), strict=True))
 
     @property
-    def interface(self) -> list[InterfaceValue]:
-        """Inputs and outputs for the drawing; values that are not expressions are omitted.
+    def interface(self) -> Interface:
+        """Inputs, outputs and metadata for the drawing; values that are not expressions are omitted.
 
         A plan's roots do not suffice, because rules may replace output nodes and a plan omits unread inputs.
         """
@@ -92,7 +93,8 @@ class Build:
             InterfaceValue("input", *pair) for name in definition.inputs for pair in _elements(name, self.inputs[name])
         ]
         values = [(name, self.values[definition.blob(name).name]) for name in definition.outputs]
-        return inputs + [InterfaceValue("output", *pair) for name, value in values for pair in _elements(name, value)]
+        outputs = [InterfaceValue("output", *pair) for name, value in values for pair in _elements(name, value)]
+        return Interface([*inputs, *outputs], [(name, shortened(value)) for name, value in definition.stated])
 
     def output(self, name: str) -> Expr | tuple[Expr, ...] | None:
         """Return the expression of an operand; a tuple of expressions for a sequence, None for an absent optional."""

@@ -52,7 +52,9 @@ class NetDefinition:
     :meth:`of` creates a definition, derives its blobs and checks the graph. ``blobs`` maps the unique name of every
     version of every blob to its definition. ``dialect`` names the set of operator types ("pnnx", "onnx", "explorer").
     ``rewrites`` is True if operators run in order and may write a blob again. ``source`` is the file's path, or "".
-    Comparisons ignore ``source`` and the values of weights.
+    ``doc`` is the author's description, and ``metadata`` contains the other (name, value) pairs that the file states
+    about itself: its producer, versions and metadata. Comparisons ignore ``source``, ``metadata`` and the values of
+    weights.
     """
 
     name: str
@@ -65,6 +67,7 @@ class NetDefinition:
     dialect: str = ""
     rewrites: bool = False
     doc: str = ""
+    metadata: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def of(
@@ -80,6 +83,7 @@ class NetDefinition:
         dialect: str = "",
         rewrites: bool = False,
         doc: str = "",
+        metadata: Iterable[tuple[str, str]] = (),
         type_of: TypeOf | None = None,
     ) -> NetDefinition:
         """Return a definition with derived producers and readers of blobs, after checking the graph.
@@ -106,6 +110,7 @@ class NetDefinition:
             dialect,
             rewrites,
             doc,
+            tuple(metadata),
         )
         definition.topological_order  # noqa: B018  (a cycle is rejected here, not at the first use)
         return definition
@@ -142,6 +147,11 @@ class NetDefinition:
         for blob in self.blobs.values():
             versions.setdefault(blob.blob, []).append(blob)
         return versions
+
+    @property
+    def stated(self) -> list[tuple[str, str]]:
+        """What the file states about itself, with its description first."""
+        return [("description", self.doc), *self.metadata] if self.doc else [*self.metadata]
 
     @property
     def is_table(self) -> bool:

@@ -52,6 +52,7 @@ def changed(
         dialect=definition.dialect,
         rewrites=definition.rewrites,
         doc=definition.doc,
+        metadata=definition.metadata,
         type_of=type_of,
     )
 

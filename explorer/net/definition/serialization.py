@@ -63,6 +63,7 @@ class _Net:
     operators: tuple[_Operator, ...]
     types: dict[str, _Type] = field(default_factory=dict)
     doc: str = ""
+    metadata: tuple[tuple[str, str], ...] = ()
 
 
 def to_json(definition: NetDefinition) -> dict[str, Any]:
@@ -84,6 +85,7 @@ def to_json(definition: NetDefinition) -> dict[str, Any]:
         "rewrites": definition.rewrites,
         # Omitted if empty, like an operator's fields, since most nets have none.
         **({"doc": definition.doc} if definition.doc else {}),
+        **({"metadata": [list(pair) for pair in definition.metadata]} if definition.metadata else {}),
         "inputs": list(definition.inputs),
         "outputs": list(definition.outputs),
         "operators": [_plain_operator(operator) for operator in definition.operators],
@@ -208,6 +210,7 @@ def from_json(
         dialect=row.dialect,
         rewrites=row.rewrites,
         doc=row.doc,
+        metadata=row.metadata,
     )
     unknown = [name for name in row.types if name not in definition.blobs]
     if unknown:
@@ -320,7 +323,7 @@ def json_schema() -> dict[str, Any]:
     schema["properties"]["shape"] = {"anyOf": [{"type": "array", "items": length}, {"type": "null"}]}
     schema["required"] = []
     body["properties"] = {"schema": {"const": SCHEMA}, **body["properties"]}
-    body["required"] = ["schema", *(name for name in body["required"] if name not in ("types", "doc"))]
+    body["required"] = ["schema", *(name for name in body["required"] if name not in ("types", "doc", "metadata"))]
     special = {"type": "object", "properties": {"float": {"enum": [*_SPECIAL]}}, "required": ["float"]}
     part = {"anyOf": [{"type": "number"}, {**special, "additionalProperties": False}]}
     pair = {"type": "array", "prefixItems": [part, part], "minItems": 2, "items": False}

@@ -62,6 +62,7 @@ def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequen
         weights=definition.weights,
         dialect=definition.dialect,
         doc=definition.doc,
+        metadata=definition.metadata,
     )
 
 

@@ -23,7 +23,7 @@ SCHEMA = 2
 """Version of the JSON form; it increases when the meaning of a field changes."""
 OPTIONAL = (
     "compositions", "declined_edges", "dimensions", "explanations", "gradients", "interface", "layers", "leaf_values",
-    "operators", "ports", "shared_leaves", "source_texts", "variables",
+    "metadata", "operators", "ports", "shared_leaves", "source_texts", "variables",
 )  # fmt: skip
 """tables that are omitted if they are empty; older recordings without these tables can therefore be read"""
 _SCALARS = frozenset({int, str, float})

@@ -41,10 +41,11 @@ from explorer.record import (
 )
 from explorer.record.batches import Batch, trace_batches
 from explorer.record.compositions.find import compositions
+from explorer.record.escape import shortened
 from explorer.record.layer_rows import Layer as LayerRow
 from explorer.record.rows import in_order
 from explorer.run.recording.gradient_tables import gradients
-from explorer.run.recording.interface_table import InterfaceValue, interface_rows
+from explorer.run.recording.interface_table import NO_INTERFACE, Interface
 from explorer.run.recording.node_rows import NodeRows, attribute_text, fingerprint
 from explorer.run.recording.stage_rows import schedule, stage
 from explorer.run.recording.variable_tables import source_texts, variables
@@ -62,18 +63,18 @@ def build(
     values: Mapping[int, Summary] | None = None,
     reused: bool = False,
     notes: Sequence[Note] = (),
-    interface: Sequence[InterfaceValue] = (),
+    interface: Interface = NO_INTERFACE,
 ) -> Recording:
     """Return the recording of a plan, with its run if there was one; ``values`` maps uids to summaries.
 
-    ``notes`` are the executor's notes, and ``interface`` describes the model's inputs and outputs. ``reused`` is
+    ``notes`` are the executor's notes, and ``interface`` describes the model. ``reused`` is
     whether the run used a program planned earlier for a graph of the same structure.
     """
     tables, graph = NodeRows(), planned.graph
     recording, ids = tables.recording, tables.ids
     nodes = _enter_graph(tables, graph)
     recording.compositions = compositions(recording, numbers(nodes))
-    recording.interface = interface_rows(interface, ids)
+    interface.record(recording, ids)
     recording.schedule = schedule(planned, ids)
     subjects = [tuple([ids[node.uid] for node in decision.subjects]) for decision in graph.decisions]
     produced = [tuple([ids[n.uid] for n in decision.produced if n.uid in ids]) for decision in graph.decisions]
@@ -303,7 +304,8 @@ def _row(scope: int, operator: _Defined) -> FileOperator:
     ]
     attributes = [(name, attribute_text(value)) for name, value in operator.arguments.items()]
     names = tuple(operator.inputs), tuple(operator.outputs)
-    return FileOperator(scope, tuple(attributes), tuple(weights), operator.doc, *names)
+    doc = shortened(" ".join(operator.doc.splitlines()))
+    return FileOperator(scope, tuple(attributes), tuple(weights), doc, *names)
 
 
 def layers(boxes: Sequence[Scope | None]) -> list[LayerRow]:

@@ -28,6 +28,8 @@ _SCOPES, _DEPTH = 40, 2
 """maximum number of listed scopes, and their maximum depth"""
 _LAYERS = 60
 """maximum number of lines about layers in the short text"""
+_METADATA = 40
+"""maximum number of listed values that a model file states, and of its described operators"""
 _WHOLE = 400
 """maximum number of decisions and kernels that the short text lists completely"""
 _FIRST, _LAST = 24, 8
@@ -50,6 +52,7 @@ def text(recording: Recording, *, short: bool = False) -> str:
     lines += _schedule_lines(recording, cut)
     lines += _scope_lines(recording)
     lines += _layer_lines(recording, short)
+    lines += _metadata_lines(recording)
     counts = Counter([row.name for row in recording.compositions])
     if counts:
         lines.append(f"found: {', '.join([f'{name} ×{count:,}' for name, count in sorted(counts.items())])}")
@@ -112,6 +115,18 @@ def _layer_lines(recording: Recording, short: bool) -> list[str]:
     if short and len(lines) > _LAYERS:
         lines[_LAYERS:] = [f"  … and {len(lines) - _LAYERS:,} more: print(layer.describe()) has them all"]
     return [f"layers: {len(recording.layers):,}", *lines] if lines else []
+
+
+def _metadata_lines(recording: Recording) -> list[str]:
+    """List what a model file states about itself and about its operators."""
+    lines = [f"  {name}: {value}" for name, value in recording.metadata[:_METADATA]]
+    if len(recording.metadata) > _METADATA:
+        lines.append(f"  … and {counted_text(len(recording.metadata) - _METADATA, 'more value')}")
+    described = [row for row in recording.operators if row.doc]
+    lines += [f"  {scope_name(recording, row.scope)}: {row.doc}" for row in described[:_METADATA]]
+    if len(described) > _METADATA:
+        lines.append(f"  … and {counted_text(len(described) - _METADATA, 'more described operator')}")
+    return ["the file states:", *lines] if lines else []
 
 
 def _node_lines(recording: Recording) -> list[str]:

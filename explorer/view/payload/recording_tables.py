@@ -21,7 +21,7 @@ from explorer.view.model.totals import leaves_of
 
 _COMPOSED = (
     "declined_edges", "dimensions", "fingerprint", "sources", "types", "stages", "decisions", "explanations", "groups",
-    "layers", "nodes", "ports", "source_texts",
+    "layers", "metadata", "nodes", "ports", "source_texts",
 )  # fmt: skip
 """tables of a recording that are written in another form or omitted"""
 
@@ -34,11 +34,13 @@ def recording_tables(recording: Recording) -> dict[str, Any]:
     names = [name for name in row_names(Recording) if name not in _COMPOSED]
     reasons, explanations, decisions = _decisions(recording)
     types, type_rows = type_tables(recording)
+    metadata = [(name, value.splitlines()) for name, value in recording.metadata]
     labels = [recording.label(node) for node in range(len(recording.nodes))]
     return {
         **{name: rows for name in names if stands(name, rows := getattr(recording, name))},
         "types": types,
         "nodes": dataclasses.replace(recording.nodes, label=labels, type=type_rows),
+        **({"metadata": metadata} if metadata else {}),
         **({"declared": declared_texts(recording)} if recording.dimensions else {}),
         "sources": [{"place": source.full_location, "text": source.text} for source in recording.sources],
         "listings": [_listing(recording, listing) for listing in listings(recording)],

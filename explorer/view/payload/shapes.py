@@ -190,6 +190,8 @@ class RecordingTables(TypedDict):
     layers: list[LayerTable]
     operators: NotRequired[list[FileOperator]]
     interface: NotRequired[list[InterfaceRow]]
+    metadata: NotRequired[list[tuple[str, list[str]]]]
+    """name and lines of each value that a model file states about itself"""
     compositions: NotRequired[list[Composition]]
     variables: NotRequired[dict[int, str]]
     """node → the user's variable"""

@@ -253,6 +253,7 @@ export interface RecordingTables {
   layers: LayerTable[];
   operators?: FileOperator[];
   interface?: InterfaceRow[];
+  metadata?: [string, string[]][];
   compositions?: Composition[];
   variables?: Record<number, string>;
   leaf_values?: Record<number, Summary>;

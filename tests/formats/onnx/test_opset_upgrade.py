@@ -29,7 +29,7 @@ def test_an_old_model_is_upgraded_and_reports_it(tmp_path: Path) -> None:
     bias, c = np.float32([1, 2, 3, 4]), np.ones(100, np.float32)
     constants = {"b": bias, "s": np.int64([2, 12]), "w": weights, "c": c}
     net = opened(model(nodes, {"x": (FLOAT, X.shape)}, ["y"], constants, opset=6), tmp_path)
-    assert "upgraded from opset 6 to 13" in net.definition.doc
+    assert "upgraded from opset 6 to 13" in dict(net.definition.metadata)["note"]
     assert net.check() == []
     expected = (X + bias).reshape(2, 12) @ weights + c
     np.testing.assert_allclose(net.run(X), expected, rtol=1e-6)
@@ -54,7 +54,9 @@ def test_a_model_rejected_by_the_converter_is_shown_as_it_is(tmp_path: Path) -> 
     nodes = [node("Add", ["x", "b"], ["y"], broadcast=1, axis=1)]
     proto = model(nodes, {"x": (FLOAT, X.shape)}, ["y"], {"b": np.ones(3, np.float32)}, opset=6)
     net = opened(proto, tmp_path)
-    assert "opset 6 could not be upgraded: Dimension 0 of input 2 does not match" in net.definition.doc
+    assert (
+        "opset 6 could not be upgraded: Dimension 0 of input 2 does not match" in dict(net.definition.metadata)["note"]
+    )
     assert [unknown.type for unknown in net.unknown()] == ["Add (opset 6)"]
     words = "this model has opset 6, .*converter could not upgrade it"
     listed = r"1 unknown operator type\n    Add \(opset 6\): 'Add_1' \(line 1\)\n"

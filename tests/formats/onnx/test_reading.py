@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -345,10 +346,21 @@ def test_an_unsorted_graph_runs_in_topological_order(tmp_path: Path) -> None:
 
 
 def test_metadata_of_a_file_is_kept(tmp_path: Path) -> None:
-    """Test description, producer, opsets and metadata of a model."""
+    """A written file keeps the descriptions and metadata of a model, but not its producer and versions."""
     proto = model([node("Neg", ["x"], ["y"])], {"x": (FLOAT, [2])}, ["y"], producer_name="us", doc_string="tells")
+    proto.graph.node[0].doc_string = "inverts"
     helper.set_model_props(proto, {"author": "me"})
-    assert opened(proto, tmp_path).definition.doc == "tells\nproducer: us\nopsets: ONNX 20\nauthor: me"
+    net = opened(proto, tmp_path)
+    assert net.definition.doc == "tells"
+    assert net.definition.metadata == (
+        ("producer", "us"), ("opsets", "ONNX 20"), ("IR version", str(onnx.IR_VERSION)), ("author", "me"),
+    )  # fmt: skip
+    net.save(tmp_path / "again.onnx")
+    again = ex.open(tmp_path / "again.onnx").definition
+    assert (again.doc, again.operators[0].doc) == ("tells", "inverts")
+    assert dict(again.metadata) | {"producer": "explorer", "author": "me"} == dict(again.metadata)
+    net.save(tmp_path / "again.json")
+    assert ex.open(tmp_path / "again.json").definition.metadata == net.definition.metadata
 
 
 def test_a_weight_of_several_operators_is_read_once(tmp_path: Path) -> None:

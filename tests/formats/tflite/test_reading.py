@@ -83,7 +83,9 @@ def test_a_file_opens_as_a_graph(path: Path) -> None:
     assert conv.arguments["padding"] == "SAME"
     assert net.definition.operator("net/pool/Mean").arguments["axis"] == (1, 2)
     np.testing.assert_array_equal(net["net/conv/Relu"].filter.array, FILTERS, strict=True)
-    assert "signature serving_default: image = serving_default_image:0 → scores = Identity" in net.definition.doc
+    assert net.definition.doc == "a test of Explorer"
+    signature = ("signature serving_default", "image = serving_default_image:0 → scores = Identity")
+    assert net.definition.metadata == (("schema version", "3"), signature)
     assert net.check() == []
     for count in (1, 3):
         assert net.run(np.ones((count, 8, 8, 2), np.float32)).shape == (count, 4)

@@ -38,6 +38,8 @@ from explorer.net.definition.definition import BlobType, NetDefinition, Operator
 
 _EXPLORER_ARGUMENTS = (FLATTENS, NEAREST_BY_SCALE, SLOPES_OF_CHANNELS)
 """arguments that are not attributes of the standard"""
+_FILE_FACTS = ("producer", "domain", "model version", "opsets", "IR version", "note")
+"""metadata about the file that was read, which is not true of the written file"""
 _EXPORT = "export the model again with the framework that made it"
 
 
@@ -46,7 +48,11 @@ def model_of(definition: NetDefinition) -> tuple[Model, ModelProto]:
     model = Model(definition.name, _values(definition))
     nodes = _Graph(model, definition).nodes()
     inputs = [_input(definition, name) for name in definition.inputs]
-    model_proto = model.proto(nodes, inputs, [_declared_info(definition, name) for name in definition.outputs], "")
+    outputs = [_declared_info(definition, name) for name in definition.outputs]
+    model_proto = model.proto(nodes, inputs, outputs, definition.doc)
+    metadata = {name: value for name, value in definition.metadata if name not in _FILE_FACTS}
+    if metadata:
+        helper.set_model_props(model_proto, metadata)
     model_proto.graph.value_info.extend(_inner_types(definition))
     return model, _with_output_types(model_proto, model)
 
@@ -141,6 +147,7 @@ class _Graph:
             return
         node = self.model.node(type, inputs, operator.outputs, operator.name, attributes)
         record_module_path(node, operator.boxes)
+        node.doc_string = operator.doc
         yield node
 
     def _input(self, operator: OperatorDefinition, name: str) -> str:
@@ -181,6 +188,7 @@ class _Graph:
             output=[_declared_info(body, blob) for blob in body.outputs],
             # ONNX Runtime allocates the results of a Scan by the shapes declared in its body
             value_info=_inner_types(body),
+            doc_string=body.doc,
         )
 
     def _own_inputs(self, operator: OperatorDefinition, body: NetDefinition) -> int:

@@ -1,13 +1,22 @@
 // The panel of a moment, shown if nothing is selected: a decision, a picked or running kernel, or the numbers of a stage.
 
 import { costTable, insideTable } from "./cost_table.js";
-import { heading } from "./elements.js";
+import { LISTED, fitting, heading } from "./elements.js";
 import { explained } from "./term_tooltips.js";
 import { valueView } from "./value_summary.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
 
 const NODES = "Nodes are the operations, and the values that these read: inputs, weights and numbers.";
+
+/** Return what a model file states about itself. Its words are not explained as terms. @param {[string, string[]][] | undefined} rows @returns {Element[]} */
+function metadataParts(rows) {
+  if (!rows) return [];
+  const table = html("dl", { class: "ex-facts ex-metadata" });
+  const [shown, left] = fitting(rows, LISTED);
+  for (const [name, lines] of shown) table.append(html("dt", {}, name), html("dd", {}, ...lines.map((line) => html("div", {}, line))));
+  return [heading("what the file states"), table, ...(left ? [html("div", { class: "ex-soft" }, `and ${grouped(left)} more`)] : [])];
+}
 
 /** Panel content for the current moment. */
 export class MomentPanel {
@@ -34,7 +43,7 @@ export class MomentPanel {
     const inside = insideTable(trace, costs, 0, this.parts.totals, this.parts.actions.box, (inner) => this.parts.summary.result(inner));
     // Before anything is computed, nothing is measured.
     const elsewhere = ["nodes", "operations", "flops", "written", ...(recorded ? ["measured time"] : [])];
-    const whole = [heading("the whole graph"), costTable(this.parts.totals, costs[0], costs[0], elsewhere), inside];
+    const whole = [heading("the whole graph"), costTable(this.parts.totals, costs[0], costs[0], elsewhere), inside, ...(recorded ? metadataParts(trace.recording.metadata) : [])];
     const numbers = [heading("in numbers"), this.#counts(stage), recorded && html("div", { class: "ex-soft" }, NODES), this.#plan()];
     // The memory stage is about the values that occupy the memory.
     if (moment.phase === "memory") numbers.push(...this.parts.peak());

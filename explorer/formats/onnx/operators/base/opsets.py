@@ -34,7 +34,7 @@ def opset_remedy(type: str) -> Remedy | None:
         )
     return Remedy(
         f"operators must have the meaning of opset {OLDEST} or newer, but this model has opset {opset}, and the onnx "
-        "package's converter could not upgrade it (for the reason see net.definition.doc)",
+        "package's converter could not upgrade it (for the reason see net.definition.metadata)",
         f"export the model again with opset {OLDEST} or newer, or fix the converter's error and save "
         "onnx.version_converter.convert_version(model, 13)",
     )
