@@ -1,11 +1,14 @@
 # Every target creates the environment that it needs. `make help` lists the targets.
 #
-# .venv        runtime dependencies and development tools (dependency group "dev"), for all targets except bench
-# .venv-bench  also the frameworks for benchmarks and assets (groups "bench" and "models"). The environments are separate,
-#              so that tests and explorer cannot depend on these frameworks by accident.
+# .venv        runtime dependencies and development tools (dependency group "dev"), for all targets except bench and hosts
+# .venv-bench  also the frameworks for benchmarks and assets (groups "bench" and "models")
+# .venv-hosts  also the programs that show views, such as marimo and Sphinx (group "hosts")
+#
+# The environments are separate, so that tests and explorer cannot depend on these packages by accident.
 
 VENV   := .venv
 BENCH  := .venv-bench
+HOSTS  := .venv-hosts
 PYTHON ?=
 JOBS   ?= 2
 ARGS   ?=
@@ -20,7 +23,7 @@ ROOT   := $(if $(filter 0,$(shell id -u)),--allow-root)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab show site test check format features notebooks bench soak mutants clean
+.PHONY: help setup lab show site test check format features notebooks bench hosts soak mutants clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,7 +47,7 @@ show: $(VENV)/.ready ## explore a model file: make show MODEL=net.pnnx.param
 test: $(VENV)/.ready ## run all tests: units, laws, notebooks (strict nbval), browser
 	@status=0; failed() { test $$1 -eq $(if $(ARGS),5,0) || status=$$1; }; \
 	$(PYTEST) -n $(JOBS) --dist loadscope --nbval --nbval-current-env \
-		-m "not browser and not soak and not bench and not gpu" --ignore=tests/browser --ignore=tests/bench tests $(wildcard notebooks) $(ARGS) || failed $$?; \
+		-m "not browser and not soak and not bench and not gpu and not hosts" --ignore=tests/browser --ignore=tests/bench tests $(wildcard notebooks) $(ARGS) || failed $$?; \
 	if test -d tests/browser; then $(PYTEST) -n $(JOBS) --dist loadfile -p no:nbval -m "browser and not soak and not gpu" tests/browser $(ARGS) || failed $$?; fi; \
 	exit $$status
 
@@ -76,8 +79,11 @@ mutants: $(VENV)/.ready ## change the code, and list changes that no test detect
 bench: $(BENCH)/.ready ## run benchmarks, also of other frameworks
 	$(BENCH)/bin/python -m pytest -m "bench and not gpu" -s tests/bench $(ARGS)
 
-clean: ## remove both environments and all generated files
-	rm -rf $(VENV) $(BENCH) dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+hosts: $(HOSTS)/.ready ## open views in marimo, Solara, Sphinx and other hosts
+	$(HOSTS)/bin/python -m pytest -m hosts tests/hosts $(ARGS)
+
+clean: ## remove all environments and all generated files
+	rm -rf $(VENV) $(BENCH) $(HOSTS) dist build site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # JupyterLab loads an installed copy of the extension, so it is installed again after a change.
 $(VENV)/.lab: $(VENV)/.ready $(shell find explorer/lab explorer/view/static -type f -not -path "*/__pycache__/*")
@@ -86,9 +92,10 @@ $(VENV)/.lab: $(VENV)/.ready $(shell find explorer/lab explorer/view/static -typ
 
 $(VENV)/.ready: GROUPS := --group dev
 $(BENCH)/.ready: GROUPS := --group dev --group bench --group models
+$(HOSTS)/.ready: GROUPS := --group dev --group hosts
 
 # pip supports dependency groups since 25.1, and Python may include an older version.
-$(VENV)/.ready $(BENCH)/.ready: pyproject.toml
+$(VENV)/.ready $(BENCH)/.ready $(HOSTS)/.ready: pyproject.toml
 	@if ! $(@D)/bin/python -c "" 2>/dev/null; then \
 		new='import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'; \
 		for python in $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11); do \

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 
-HARDWARE = ("gpu",)
-"""markers of tests that need hardware; without it they are deselected and counted"""
+ELSEWHERE = ("gpu", "hosts")
+"""markers of tests that need hardware or another environment; without it they are deselected and counted"""
 
 BROWSER = Path(__file__).parent / "browser"
 
@@ -62,7 +62,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_deselected(items: Sequence[pytest.Item]) -> None:
-    _deselected.update(mark for item in items for mark in HARDWARE if item.get_closest_marker(mark))
+    _deselected.update(mark for item in items for mark in ELSEWHERE if item.get_closest_marker(mark))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -80,5 +80,5 @@ def pytest_testnodedown(node: Any) -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if _CI or _deselected:
-        counts = ", ".join(f"{_deselected[mark]} {mark}" for mark in HARDWARE)
-        terminalreporter.write_line(f"deselected, bound to hardware: {counts}")
+        counts = ", ".join(f"{_deselected[mark]} {mark}" for mark in ELSEWHERE)
+        terminalreporter.write_line(f"deselected, because they run elsewhere: {counts}")

@@ -22,7 +22,7 @@ RENDER = """async ({ loader, shared, traits }) => {
     const listeners = [];
     const model = (values) => ({
         get: (name) => values[name],
-        set: (name, value) => Object.assign(values, typeof name === "string" ? { [name]: value } : name),
+        set: (name, value) => (values[name] = value),
         save_changes() {},
         send() {},
         on: (event, act) => listeners.push([event, act]),
@@ -78,6 +78,18 @@ def test_a_view_in_a_shadow_root_has_its_style_and_the_keyboard(shadow):
     expect(view.locator(".ex-results button")).to_have_count(4)
     view.page.keyboard.press("ArrowDown")
     expect(view.locator(".ex-results button").first).to_be_focused()
+
+
+@pytest.mark.spec("V-13", "V-16")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_view_has_the_colour_scheme_that_its_page_declares(shadow, scheme):
+    view = shadow(1)
+    view.page.emulate_media(color_scheme="dark" if scheme == "light" else "light")
+    expect(view).to_have_attribute("data-theme", "dark" if scheme == "light" else "light")
+    view.page.evaluate(
+        "scheme => [document.body.style.colorScheme, document.body.className] = [scheme, scheme]", scheme
+    )
+    expect(view).to_have_attribute("data-theme", scheme)
 
 
 @pytest.mark.spec("V-16")

@@ -15,14 +15,11 @@ SHOWN_TWICE = """(explorer, [payload, traits, keys]) => {
     const model = {
         comm_live: true,
         get: (name) => state[name],
-        // As Backbone does it: all values are set, then each change is told.
+        // As marimo does it: one trait at a time, and each change is told at once.
         set: (name, value) => {
-            const values = typeof name === "string" ? { [name]: value } : name;
-            const text = (value) => JSON.stringify(value);
-            const changed = Object.keys(values).filter((each) => text(values[each]) !== text(state[each]));
-            for (const each of changed) state[each] = unsaved[each] = values[each];
-            for (const event of changed.map((each) => `change:${each}`))
-                for (const [heard, act] of [...listeners]) if (heard === event) act();
+            if (JSON.stringify(value) === JSON.stringify(state[name])) return;
+            state[name] = unsaved[name] = value;
+            for (const [heard, act] of [...listeners]) if (heard === `change:${name}`) act();
         },
         save_changes: () => {
             if (Object.keys(unsaved).length) messages.push(unsaved);

@@ -29,6 +29,12 @@ function mountPair(element, data, callbacks = {}) {
   return new Pair(element, data, callbacks);
 }
 
+/**
+ * Views that follow a change once all its traits are set, or null. Models set one trait at a time (marimo's have no other way),
+ * and a view that received a step without its stage would save a mixture. @type {(() => void)[] | null}
+ */
+let waiting = null;
+
 /** Save changed traits with the revisions that the page has seen. Newer values from Python take precedence (explorer.view.widget.widget). */
 function saveChanged(model, values) {
   const news = Object.entries(values).filter(([name, value]) => JSON.stringify(model.get(name)) !== JSON.stringify(value));
@@ -36,8 +42,10 @@ function saveChanged(model, values) {
   const [revisions, seen] = [model.get("revisions"), { ...model.get("seen") }];
   for (const [name] of news) seen[name] = revisions[name] ?? 0;
   // Send `seen` with every change, even if it is unchanged, because changes of a trait by other widgets come without it.
-  // Set all at once; otherwise another view of this model would receive a step without its stage and save a mixture.
-  model.set({ ...Object.fromEntries(news), seen: { ...seen, changes: (seen.changes ?? 0) + 1 } });
+  const acts = (waiting = []);
+  for (const [name, value] of [...news, ["seen", { ...seen, changes: (seen.changes ?? 0) + 1 }]]) model.set(name, value);
+  waiting = null;
+  for (const act of acts) act();
   model.save_changes();
 }
 
@@ -100,7 +108,10 @@ function follow(model, view) {
   };
   for (const name of ["insides", "open_boxes", "theme", "step", "selected", "predicting"]) acts[name](model.get(name));
   /** @type {[string, (message?: any) => void][]} */
-  const listeners = Object.entries(acts).map(([name, act]) => [`change:${name}`, () => act(model.get(name))]);
+  const listeners = Object.entries(acts).map(([name, act]) => {
+    const catchUp = () => act(model.get(name));
+    return [`change:${name}`, () => (waiting ? waiting.push(catchUp) : catchUp())];
+  });
   listeners.push([
     "msg:custom",
     (message) => {

@@ -32,13 +32,15 @@ export class Theme {
   }
 }
 
-/** Return "light" or "dark": as requested, else as in JupyterLab, VS Code or the system. */
+/** Return "light" or "dark": as requested, else as in JupyterLab or VS Code, else as the page declares by `color-scheme` (marimo), else as in the system. */
 function themeNow(wanted) {
   if (wanted === "light" || wanted === "dark") return wanted;
   const { dataset, classList } = document.body;
   if (dataset.jpThemeLight) return dataset.jpThemeLight === "false" ? "dark" : "light";
   if (classList.contains("vscode-dark") || classList.contains("vscode-high-contrast")) return "dark";
   if (classList.contains("vscode-light")) return "light";
+  const { colorScheme } = getComputedStyle(document.body);
+  if (colorScheme === "light" || colorScheme === "dark") return colorScheme;
   return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 }
 

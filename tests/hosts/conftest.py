@@ -1,0 +1,166 @@
+"""The fixture ``host``: a folder with the example of docs/hosts.md, servers that run in it, and their pages."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+
+from tests.browser.conftest import ARGUMENTS, _executable
+from tests.browser.pages import new_context
+from tests.browser.player import node, press
+
+ROOT = Path(__file__).parents[2]
+SCREENSHOTS = ROOT / "build" / "hosts"
+SECONDS = 90
+CREATED = re.compile(r"^( *)view = ex\.explore\(y\)$", re.MULTILINE)
+OBSERVED = r'\g<0>\n\1view.observe(lambda change: open("{step}", "w").write(str(change.new)), "step")'
+
+
+@dataclass
+class Host:
+    """A folder with a program that shows a view, the servers that run it, and the browser."""
+
+    folder: Path
+    browser: Browser
+    servers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def write(self, name: str, source: str) -> Path:
+        """Write a program; its view writes its step into the file ``step`` whenever the step changes."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        source = CREATED.sub(OBSERVED.format(step=self.folder / "step"), source)
+        path.write_text(source, encoding="utf-8")
+        return path
+
+    def run(self, *command: str) -> str:
+        """Run a program of this environment in the folder to its end, and return its output."""
+        done = subprocess.run(
+            [sys.executable, "-m", *command],
+            cwd=self.folder,
+            env=self._environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def serve(self, *command: str, **variables: str) -> str:
+        """Start a server in the folder, which replaces ``PORT`` in the command, and return its address."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = str(probe.getsockname()[1])
+        address, log = f"http://127.0.0.1:{port}", self.folder / "log.txt"
+        with log.open("wb") as output:
+            server = subprocess.Popen(
+                [sys.executable, "-m", *(part.replace("PORT", port) for part in command)],
+                cwd=self.folder,
+                env={**self._environment(), **variables},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.servers.append(server)
+        end = time.monotonic() + SECONDS
+        while not _answers(address):
+            assert server.poll() is None, log.read_text()
+            assert time.monotonic() < end, log.read_text()
+            time.sleep(0.2)
+        return address
+
+    def open(self, address: str, *, theme: str = "light") -> Page:
+        """Open an address in a new page, which prefers a light or dark theme."""
+        page = new_context(self.browser, color_scheme=theme).new_page()
+        page.goto(address)
+        return page
+
+    def check(self, view: Locator, name: str, *, is_live: bool = True) -> None:
+        """Assert that a view is drawn with its styles and steps, and that its kernel, if it is live, receives the step.
+
+        The page is saved as a picture ``name`` in build/hosts.
+        """
+        expect(view.locator(".ex-graph .ex-node").first).to_be_visible(timeout=SECONDS * 1000)
+        assert view.locator(".ex-stage").evaluate("stage => getComputedStyle(stage).overflow") != "visible"
+        press(view, ".")
+        expect(view.locator(".ex-say")).to_contain_text("decision 1 of")
+        node(view, "tanh").click()
+        expect(view.locator(".ex-why h4")).to_have_text("tanh")
+        self.picture(view.page, name)
+        if is_live:
+            expect(view).not_to_contain_class("ex-no-kernel")
+            end = time.monotonic() + SECONDS
+            while not ((step := self.folder / "step").exists() and step.read_text()):
+                assert time.monotonic() < end, "the kernel did not receive the step"
+                time.sleep(0.1)
+            assert int(step.read_text()) > 0
+
+    def picture(self, page: Page, name: str) -> None:
+        """Save what a page shows in build/hosts, to be looked at."""
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        page.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+    def close(self) -> None:
+        """Stop the servers with their kernels, and close the pages."""
+        for context in self.browser.contexts:
+            context.close()
+        for server in self.servers:
+            os.killpg(server.pid, signal.SIGTERM)
+            try:
+                server.wait(10)
+            except subprocess.TimeoutExpired:
+                os.killpg(server.pid, signal.SIGKILL)
+                server.wait()
+
+    def _environment(self) -> dict[str, str]:
+        # Programs must not read the user's settings, and use the sources, also in kernels that they start.
+        home = {name: str(self.folder / "home") for name in ("HOME", "XDG_CONFIG_HOME", "IPYTHONDIR")}
+        paths = os.pathsep.join((str(self.folder), str(ROOT)))
+        binaries = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+        return {**os.environ, **home, "PYTHONPATH": paths, "PATH": binaries}
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def browser() -> Generator[Browser]:
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=_executable, args=ARGUMENTS)
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def host(browser: Browser, tmp_path: Path) -> Generator[Host]:
+    """Return a folder with the example ``model.py``, whose servers are stopped at the end."""
+    result = Host(tmp_path, browser)
+    result.write("model.py", example("The example"))
+    yield result
+    result.close()
+
+
+def example(heading: str) -> str:
+    """Return the program below a heading of docs/hosts.md."""
+    text = (ROOT / "docs" / "hosts.md").read_text(encoding="utf-8")
+    section = text.split(f"## {heading}\n", 1)[1].split("\n## ")[0]
+    found = re.search(r"^```python\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    assert found is not None, f"docs/hosts.md has no program below {heading}"
+    return found[1]
