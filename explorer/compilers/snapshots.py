@@ -527,7 +527,7 @@ class _Writer:
         nodes.operands.append(tuple(self._node_of[operand] for operand in value.operands))
         nodes.scope.append(box)
         nodes.source.append(-1 if source is None else self._row(self.recording.sources, source))
-        nodes.flops.append(0)
+        nodes.flops.append(None)
         nodes.bytes.append(_bytes_of(value) if kind == "operation" else 0)
         nodes.born.append(born)
         nodes.gone.append(-1)

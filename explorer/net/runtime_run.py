@@ -34,6 +34,7 @@ from explorer.plan.graph.decisions import PlanStage
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.record import Kernel, Recording, Run, Schedule, Stage, Step
 from explorer.record.gc_pause import gc_paused
+from explorer.record.rows import total
 from explorer.run.execution.value_capture import summarize
 from explorer.run.recording.node_rows import graph_fingerprint
 from explorer.run.recording.recorder import recorded_only
@@ -193,8 +194,7 @@ class RuntimeRun:
         if measurement is not None:
             kernels, steps, counts = self._schedule(recording, ids, build, measurement)
             purpose = f"The operators of the file, measured by {self.title}. {measurement.method}".rstrip()
-        peak = (measurement.peak if measurement is not None else None) or 0
-        recording.schedule = Schedule(kernels, (), peak, peak)
+        recording.schedule = Schedule(kernels, peak=measurement.peak if measurement is not None else None)
         micros = measurement.micros if measurement is not None else 0.0
         recording.run = Run(self.runtime.name, steps, micros, dict(sorted(summaries.items())), warm=True)
         end = recording.end
@@ -291,7 +291,7 @@ class RuntimeRun:
             if not members:
                 left.append((measured.name, measured.micros))
                 continue
-            live = measured.live or 0
+            live = measured.live
             if not new:
                 # several kernels of one operator
                 at = kernel_of[members[-1]]
@@ -305,10 +305,8 @@ class RuntimeRun:
                     known["provider"] = measured.placement
                 known["kernel"] = measured.name
             steps.append(Step(len(kernels), measured.start, measured.micros, live))
-            flops = sum([nodes.flops[node] for node in new])
-            kernels.append(
-                Kernel(new, 1, 1, flops, nodes.bytes[new[-1]], 0, 0.0, -1, False, (), 1, "own_order", live=live)
-            )
+            flops = total(nodes.flops[node] for node in new)
+            kernels.append(Kernel(new, flops=flops, bytes=nodes.bytes[new[-1]], live=live))
         counts = {"kernels": len(kernels)}
         folded = {owners[index] for index in measurement.folded if index in owners}
         folded -= {name for name, node in node_of.items() if node in kernel_of}

@@ -9,10 +9,10 @@ between processes without conversion.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 Fact: TypeAlias = Any
 """A JSON value; ``{"node": id}`` refers to a node."""
@@ -20,6 +20,7 @@ Kind: TypeAlias = Literal["leaf", "constant", "input", "operation", "call", "ite
 StageKind: TypeAlias = Literal["record", "rewrite", "order", "format", "memory", "run"]
 GroupKind: TypeAlias = Literal["kernel", "batch", "function"]
 Verdict: TypeAlias = Literal["applied", "declined"]
+_Number = TypeVar("_Number", int, float)
 UNKNOWN = "?"
 """label of an unknown type: a file may not declare the result type of an operator"""
 
@@ -136,7 +137,8 @@ class Nodes:
     scope: list[int] = field(default_factory=list)
     source: list[int] = field(default_factory=list)
     """row of ``Recording.sources``; −1 if unknown"""
-    flops: list[int] = field(default_factory=list)
+    flops: list[int | None] = field(default_factory=list)
+    """None if unknown"""
     bytes: list[int] = field(default_factory=list)
     """number of bytes allocated for the result; 0 for a view of the operand"""
     born: list[int] = field(default_factory=list)
@@ -231,31 +233,34 @@ class Group:
 class Kernel:
     """Kernel in the schedule: the nodes that it computes (the last node is its result) and its memory.
 
+    A field is None if it is unknown: another compiler or a runtime may not report it. Views and texts leave it out. A
+    node may belong to several kernels, which then each compute it.
+
     When this kernel was picked, ``ready_count`` kernels were ready to run. ``ready_candidates`` lists the results of up
     to eight of them, including this kernel's result. ``pick_reason`` is the criterion for the choice: "only",
-    "constant", "ready_first", "own_order" of a user's pass, or the heuristic of the order. With several lanes,
-    ``waiting_count`` kernels wait for operands: all kernels that compute these operands have started, but by the
+    "constant", "ready_first", "own_order" of a user's pass, or the heuristic of the order; "" if unknown. With several
+    lanes, ``waiting_count`` kernels wait for operands: all kernels that compute these operands have started, but by the
     estimates some have not ended. ``waiting`` lists the results of up to eight waiting kernels. ``buffer`` is a row of
     ``Schedule.buffers``; −1 for a view or for a result returned to the user.
     """
 
     nodes: tuple[int, ...]
-    level: int
-    chain: int
-    flops: int
-    bytes: int
-    workspace: int
+    level: int | None = None
+    chain: int | None = None
+    flops: int | None = None
+    bytes: int = 0
+    workspace: int | None = None
     """number of bytes of working memory that the kernel needs in addition to its operands and result"""
-    estimate: float
+    estimate: float | None = None
     """estimated time in µs, computed with the reference table of costs"""
-    buffer: int
-    in_place: bool
-    ready_candidates: tuple[int, ...]
-    ready_count: int
-    pick_reason: str
+    buffer: int | None = None
+    in_place: bool = False
+    ready_candidates: tuple[int, ...] = ()
+    ready_count: int = 0
+    pick_reason: str = ""
     frees: tuple[int, ...] = ()
     """nodes whose values are no longer needed after this kernel"""
-    live: int = 0
+    live: int | None = None
     """planned number of bytes that are in use while this kernel runs: its working memory, and results from the kernel
     that writes them to their last reader. Leaves, and values that are computed once for all runs, are excluded.
     """
@@ -268,13 +273,14 @@ class Schedule:
     """Planned run: kernels in order, the size of each buffer in bytes, and the required memory in bytes.
 
     ``peak`` includes the arena (all buffers and scratch memory), returned results and working memory; the stage
-    "buffers" lists each of them. ``peak_without_reuse`` is the peak that would result if every result were kept.
+    "buffers" lists each of them. ``peak_without_reuse`` is the peak that would result if every result were kept. A peak
+    is None if it is unknown.
     """
 
     kernels: tuple[Kernel, ...]
-    buffers: tuple[int, ...]
-    peak: int
-    peak_without_reuse: int
+    buffers: tuple[int, ...] = ()
+    peak: int | None = None
+    peak_without_reuse: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,13 +305,13 @@ class Summary:
 class Step:
     """Measured run of one kernel, in µs from the start of the run.
 
-    ``live`` is the number of bytes planned for the kernel.
+    ``live`` is the number of bytes in use while it runs, as planned or measured; None if unknown.
     """
 
     kernel: int
     start: float
     micros: float
-    live: int
+    live: int | None = None
     thread: int = 0
     """0 for the calling thread; other numbers are workers"""
 
@@ -356,6 +362,13 @@ class FileOperator:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     """names of the operands that the operator reads and writes, without its weights"""
+
+
+def total(numbers: Iterable[_Number | None]) -> _Number | None:
+    """Return the sum of numbers, or None if any of them is unknown."""
+    rows = list(numbers)
+    known = [number for number in rows if number is not None]
+    return sum(known) if len(known) == len(rows) else None
 
 
 Substitution = tuple[int, int, int]

@@ -154,13 +154,20 @@ def assert_peak(plan: AnyPlan, *, at_most: int | str) -> None:
     kernels = schedule_of(recording)
     assert recording.schedule is not None
     peak = recording.schedule.peak
+    if peak is None:
+        raise OperandError(
+            f"a recording of {recording.title or 'a program'} without a peak",
+            rule="the compiler or runtime must report the memory that a run allocates",
+            fix="assert the peak of Explorer's own plan: ex.EvalPlan()",
+        )
     if peak <= limit:
         return
-    largest = sorted(range(len(kernels)), key=lambda number: -kernels[number].live)[:_KERNELS]
+    live = {number: kernel.live or 0 for number, kernel in enumerate(kernels)}
+    largest = sorted(live, key=lambda number: -live[number])[:_KERNELS]
     lines = [f"{peak_text(recording)}: {bytes_text(peak - limit)} more than {bytes_text(limit)}"]
     for number in largest:
         line = kernel_line(recording, number + 1, kernels[number])
-        lines.append(f"{bytes_text(kernels[number].live)} live during kernel{line[1:]}")
+        lines.append(f"{bytes_text(live[number])} live during kernel{line[1:]}")
     memory = [decision for decision in recording.decisions if recording.stages[decision.stage].kind == "memory"]
     ordered = sorted(memory, key=lambda decision: -decision.facts.get("estimated_cost_us", 0.0))
     lines += [str(decision_line(recording, decision)) for decision in ordered[:_KERNELS]]

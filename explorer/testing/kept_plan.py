@@ -72,7 +72,7 @@ def plan_text(recording: Recording) -> str:
         for name, table in tables.items()
     ]
     assert recording.schedule is not None
-    head = [f' "explorer_plan": {_FORMAT}', f' "peak_bytes": {recording.schedule.peak}']
+    head = [f' "explorer_plan": {_FORMAT}', f' "peak_bytes": {json.dumps(recording.schedule.peak)}']
     return "{\n" + ",\n".join([*head, *rows]) + "\n}\n"
 
 
@@ -106,8 +106,12 @@ def plan_changes(recording: Recording, path: str | os.PathLike[str]) -> list[str
     assert recording.schedule is not None
     peak = recording.schedule.peak
     if kept["peak_bytes"] != peak:
-        lines.append(f"peak memory: was {bytes_text(kept['peak_bytes'])}, now {bytes_text(peak)}")
+        lines.append(f"peak memory: was {_size_text(kept['peak_bytes'])}, now {_size_text(peak)}")
     return [visible(line) for line in lines]
+
+
+def _size_text(size: int | None) -> str:
+    return "unknown" if size is None else bytes_text(size)
 
 
 def _rows(recording: Recording) -> list[dict[str, Any]]:
@@ -180,7 +184,7 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
             path=name, rule=f'it must have "explorer_plan": {_FORMAT}', fix=fix,
         )  # fmt: skip
     is_valid = (
-        isinstance(tables.get("peak_bytes"), int)
+        isinstance(tables.get("peak_bytes", ""), (int, type(None)))
         and _is_list(tables.get("kernels"), str)
         and _is_list(tables.get("decisions"), dict)
         and all(_is_row(row) for row in tables["decisions"])

@@ -9,44 +9,8 @@ import pytest
 
 import explorer as ex
 from explorer.compilers import Snapshot, Statement, Value, recording_of
-from explorer.record.recording import Recording
 from explorer.record.rows import Source
-
-
-def toy_compiler() -> Recording:
-    """Return the recording of a compiler with two passes: one removes exp(log(x)), the other fuses elementwise."""
-    shape = (4, 8)
-    given = {
-        "x": Value("x", shape=shape, kind="leaf"),
-        "log.1": Value("log", ("x",), shape, scope=("block",), source=Source("toy.txt", 1, "a = exp(log(x))")),
-        "exp.2": Value("exp", ("log.1",), shape, scope=("block",), source=Source("toy.txt", 1, "a = exp(log(x))")),
-        "tanh.3": Value("tanh", ("exp.2",), shape, source=Source("toy.txt", 2, "b = tanh(a)")),
-        "mul.4": Value("mul", ("tanh.3", "tanh.3"), shape, source=Source("toy.txt", 3, "c = b * b")),
-        "sum.5": Value("sum", ("mul.4",), (), source=Source("toy.txt", 4, "d = sum(c)")),
-    }
-    simplified = {
-        "x": given["x"],
-        "tanh.7": Value("tanh", ("x",), shape),
-        "mul.8": Value("mul", ("tanh.7", "tanh.7"), shape),
-        "sum.9": Value("sum", ("mul.8",)),
-    }
-    refused = Statement(
-        "loops",
-        "declined",
-        "`{producer}` is not fused into `{reader}`: {why}",
-        ("mul.8", "sum.9"),
-        code="reduction",
-        facts={"producer": "mul.8", "reader": "sum.9", "why": "a reduction reads its operand once"},
-        location="toy.cc:12",
-    )
-    return recording_of(
-        "toy",
-        [
-            Snapshot("given", given, ("sum.5",)),
-            Snapshot("simplify", simplified, ("sum.9",), purpose="Removes pairs of inverse functions.", micros=3.0),
-            Snapshot("loops", simplified, ("sum.9",), (refused,), {"loop_1": ("tanh.7", "mul.8")}),
-        ],
-    )
+from tests.support.toy_compiler import toy_compiler
 
 
 def test_a_toy_compilers_decisions_refusals_and_kernels_are_shown() -> None:

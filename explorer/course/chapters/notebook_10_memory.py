@@ -160,7 +160,7 @@ answer = plan
         reused = decisions(recording, "reused", "applied")
         shared: dict[int, int] = {}
         for kernel in kernels(recording):
-            if kernel.buffer >= 0:
+            if kernel.buffer is not None and kernel.buffer >= 0:
                 shared[kernel.buffer] = shared.get(kernel.buffer, 0) + 1
         most = max(shared.values(), default=0)
         yield Finding(

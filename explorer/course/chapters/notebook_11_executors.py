@@ -91,7 +91,7 @@ answer = plan
         recording = recording_of(answer)
         levels: dict[int, list[str]] = {}
         for kernel in kernels(recording):
-            levels.setdefault(kernel.level, []).append(recording.label(kernel.nodes[-1]))
+            levels.setdefault(kernel.level or 0, []).append(recording.label(kernel.nodes[-1]))
         summary = "; ".join(f"level {level}: {', '.join(names)}" for level, names in sorted(levels.items()))
         yield Finding(max(map(len, levels.values()), default=0) >= 4, f"{summary or 'The plan has no kernels'}.")
 
@@ -130,7 +130,8 @@ answer = plan
         rows = kernels(recording)
         chains: dict[int, int] = {}
         for kernel in rows:
-            chains[kernel.chain] = chains.get(kernel.chain, 0) + 1
+            chain = kernel.chain or 0
+            chains[chain] = chains.get(chain, 0) + 1
         yield Finding(len(rows) >= 6, f"Kernels: {len(rows)}.")
         lengths = ", ".join(str(length) for length in chains.values())
         yield Finding(

@@ -261,7 +261,9 @@ answer = largest_first
         run, ran = plan.recording.run, []
         for step in run.steps if run is not None else ():
             kernel = kernels(plan.recording)[step.kernel]
-            ran += [plan.recording.nodes.flops[n] for n in kernel.nodes if plan.recording.nodes.label[n] == "matmul"]
+            ran += [
+                plan.recording.nodes.flops[n] or 0 for n in kernel.nodes if plan.recording.nodes.label[n] == "matmul"
+            ]
         yield Finding(
             ran == sorted(ran, reverse=True), f"Flops of the matrix products, in the order in which they ran: {ran}."
         )
@@ -301,7 +303,7 @@ answer = intensity
         recording = planned(record("tanh", x @ x.T + 1).T)
         measured: Any = answer
         for node in dict.fromkeys(node for kernel in kernels(recording) for node in kernel.nodes):
-            size, flops = recording.nodes.bytes[node], recording.nodes.flops[node]
+            size, flops = recording.nodes.bytes[node], recording.nodes.flops[node] or 0
             expected = flops / size if size else 0
             value = measured(recording, node)
             yield Finding(

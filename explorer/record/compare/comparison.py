@@ -16,7 +16,7 @@ from explorer.record.compare.matching import Matching, match
 from explorer.record.provenance import Provenance
 from explorer.record.reasons import counted_text, render
 from explorer.record.recording import Recording
-from explorer.record.rows import COMMUTATIVE, Decision
+from explorer.record.rows import COMMUTATIVE, Decision, total
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +128,15 @@ def _counts(recording: Recording) -> dict[str, float | None]:
         kernels = schedule.kernels
         # Returned results are never temporary.
         temporary = [kernel for kernel in kernels if kernel.bytes and kernel.nodes[-1] not in roots]
+        estimate = total(kernel.estimate for kernel in kernels)
         counts |= {
             "kernels": len(kernels),
-            "flops": sum([kernel.flops for kernel in kernels]),
+            "flops": total(kernel.flops for kernel in kernels),
             "bytes": sum([kernel.bytes for kernel in kernels]),
             "temporaries": len(temporary),
             "temporary_bytes": sum([kernel.bytes for kernel in temporary]),
             "peak_bytes": schedule.peak,
-            "estimated_us": round(sum([kernel.estimate for kernel in kernels]), 3),
+            "estimated_us": None if estimate is None else round(estimate, 3),
         }
     counts["measured_us"] = run.micros if run is not None else None
     return counts

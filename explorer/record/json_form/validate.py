@@ -231,7 +231,8 @@ def _check_run(recording: Recording) -> None:
         _rows("schedule.kernels.ready", kernel.ready_candidates, "nodes", nodes)
         _rows("schedule.kernels.waiting", kernel.waiting, "nodes", nodes)
         _rows("schedule.kernels.frees", kernel.frees, "nodes", nodes)
-        _rows("schedule.kernels.buffer", (kernel.buffer,), "buffers", len(schedule.buffers) if schedule else 0, -1)
+        buffers = () if kernel.buffer is None else (kernel.buffer,)
+        _rows("schedule.kernels.buffer", buffers, "buffers", len(schedule.buffers) if schedule else 0, -1)
     if run:
         _rows("run.steps.kernel", [step.kernel for step in run.steps], "schedule.kernels", len(kernels))
         _rows("run.values", list(run.values), "nodes", nodes)

@@ -155,8 +155,8 @@ class NodeRows:
         nodes.operands = [tuple([self.ids[operand.uid] for operand in node.operands]) for node in expressions]
         nodes.scope = [self.scope(node.scope) for node in expressions]
         nodes.source = [self.source(node) for node in expressions]
-        nodes.flops = [flops_of(node, node.operands) for node in expressions]
-        self.flops = {node.uid: flops for node, flops in zip(expressions, nodes.flops, strict=True)}
+        self.flops = {node.uid: flops_of(node, node.operands) for node in expressions}
+        nodes.flops = [self.flops[node.uid] for node in expressions]
         nodes.bytes = [result_bytes(node) if node.operands else 0 for node in expressions]
         nodes.born = [decision for _, decision, _ in rows]
         nodes.gone = [-1] * len(rows)

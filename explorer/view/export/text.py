@@ -18,7 +18,7 @@ from explorer.record.glossary import GLOSSARY
 from explorer.record.layer_rows import layer_lines
 from explorer.record.reasons import bytes_text, counted_text, short_counted_text
 from explorer.view.export.decision_lines import decision_lines
-from explorer.view.model.stage_texts import most_live_text, peak_text, stage_counts
+from explorer.view.model.stage_texts import most_live_text, peak_text, stage_counts, without_reuse_text
 from explorer.view.model.totals import of_scopes
 from explorer.view.tree.box_tree import scope_name
 
@@ -148,11 +148,12 @@ def _schedule_lines(recording: Recording, cut: bool) -> list[str]:
     schedule = recording.schedule
     if schedule is None:
         return []
-    kernels, buffers = counted_text(len(schedule.kernels), "kernel"), counted_text(len(schedule.buffers), "buffer")
-    without = f"without reuse {bytes_text(schedule.peak_without_reuse)}"
-    memory = "; ".join(filter(None, [peak_text(recording), most_live_text(recording), without]))
-    lines = [f"schedule: {kernels}, {buffers}; {memory}"]
-    if schedule.kernels:
+    has_buffers = any(kernel.buffer is not None for kernel in schedule.kernels) or not schedule.kernels
+    sizes = [counted_text(len(schedule.kernels), "kernel")]
+    sizes += [counted_text(len(schedule.buffers), "buffer")] * has_buffers
+    memory = [peak_text(recording), most_live_text(recording), without_reuse_text(recording)]
+    lines = [f"schedule: {'; '.join(filter(None, [', '.join(sizes), *memory]))}"]
+    if any(kernel.level is not None for kernel in schedule.kernels):
         lines += [f"  {term}: {GLOSSARY[term]}" for term in ("level", "chain")]
     numbered = list(enumerate(schedule.kernels, 1))
 
@@ -168,11 +169,21 @@ def kernel_line(recording: Recording, number: int, kernel: Kernel) -> str:
     names += ["…"] if len(kernel.nodes) > 8 else []
     row = recording.nodes.source[kernel.nodes[-1]]
     line = f", {recording.sources[row].short_location}" if row >= 0 else ""
-    memory = f"buffer {kernel.buffer}" + (" in place" if kernel.in_place else "")
-    if kernel.buffer < 0:
-        memory = "memory of its own" if kernel.bytes else "no memory"
+    facts = [
+        None if kernel.level is None else f"level {kernel.level}, chain {kernel.chain}",
+        bytes_text(kernel.bytes),
+        None if kernel.flops is None else short_counted_text(kernel.flops, "flop"),
+        _memory(kernel),
+    ]
     reason = "nothing else was ready" if kernel.pick_reason == "only" else kernel.pick_reason
-    size = f"{bytes_text(kernel.bytes)}, {short_counted_text(kernel.flops, 'flop')}"
-    return (
-        f"  {number} {' → '.join(names)}{line}: level {kernel.level}, chain {kernel.chain}, {size}, {memory}; {reason}"
-    )
+    known = "; ".join(filter(None, [", ".join(filter(None, facts)), reason]))
+    return f"  {number} {' → '.join(names)}{line}: {known}"
+
+
+def _memory(kernel: Kernel) -> str:
+    """Return the memory of a kernel's result: ``buffer 1 in place``; "" if it is unknown."""
+    if kernel.buffer is None:
+        return ""
+    if kernel.buffer < 0:
+        return "memory of its own" if kernel.bytes else "no memory"
+    return f"buffer {kernel.buffer}" + (" in place" if kernel.in_place else "")

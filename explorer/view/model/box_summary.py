@@ -132,7 +132,7 @@ class _BoxSummarizer:
         if known:
             return known[1]
         inside = [self._slots.nodes[slot][0] for _, slot in box.items]
-        return self._nodes.label[max(inside, key=lambda node: (self._nodes.flops[node], node))]
+        return self._nodes.label[max(inside, key=lambda node: (self._nodes.flops[node] or 0, node))]
 
 
 def _row(steps: list[str]) -> str:

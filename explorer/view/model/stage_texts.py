@@ -21,6 +21,7 @@ from explorer.record.reasons import (
     render,
     short_counted_text,
 )
+from explorer.record.rows import total
 
 PARTS = {"peak_arena": "arena", "peak_results": "requested results", "peak_working": "working memory"}
 """counts that add up to the peak → names"""
@@ -69,17 +70,22 @@ def stage_size(stage: Stage) -> str:
 
 
 def peak_text(recording: Recording) -> str:
-    """Return the peak as a sum: ``peak 96 KB = arena 48 KB + requested results 32 KB + working memory 16 KB``."""
-    assert recording.schedule is not None
+    """Return the peak as a sum: ``peak 96 KB = arena 48 KB + requested results 32 KB + working memory 16 KB``.
+
+    Return "" if the peak is unknown.
+    """
+    schedule = recording.schedule
+    if schedule is None or schedule.peak is None:
+        return ""
     counts = memory_counts(recording)
     parts = " + ".join([f"{name} {bytes_text(counts[part])}" for part, name in PARTS.items() if counts.get(part)])
-    return f"peak {bytes_text(recording.schedule.peak)}{f' = {parts}' if parts else ''}"
+    return f"peak {bytes_text(schedule.peak)}{f' = {parts}' if parts else ''}"
 
 
 def most_live_text(recording: Recording) -> str:
-    """Return the maximum of live bytes and its kernel: ``most live 80 KB, in kernel 4``; "" if it is 0."""
+    """Return the maximum of live bytes and its kernel: ``most live 80 KB, in kernel 4``; "" if it is 0 or unknown."""
     assert recording.schedule is not None
-    lives = [kernel.live for kernel in recording.schedule.kernels]
+    lives = [kernel.live or 0 for kernel in recording.schedule.kernels]
     maximum = max(lives, default=0)
     return f"most live {bytes_text(maximum)}, in kernel {lives.index(maximum) + 1:,}" if maximum else ""
 
@@ -159,32 +165,42 @@ def _ordered(recording: Recording, number: int) -> list[str]:
     if schedule is None:
         return []
     kernels = counted_text(len(schedule.kernels), "kernel")
-    widest = max(Counter([kernel.level for kernel in schedule.kernels]).values(), default=0)
-    if len(schedule.kernels) > 1:
+    levels = [kernel.level for kernel in schedule.kernels]
+    widest = max(Counter(levels).values(), default=0)
+    if len(levels) > 1 and None not in levels:
         kernels += f", up to {widest} at a time" if widest > 1 else ", each of which needs the one before"
-    return [kernels, f"{micros_text(sum(kernel.estimate for kernel in schedule.kernels))} estimated"]
+    estimate = total(kernel.estimate for kernel in schedule.kernels)
+    return [kernels, *([] if estimate is None else [f"{micros_text(estimate)} estimated"])]
 
 
 def _placed(recording: Recording, number: int) -> list[str]:
     schedule = recording.schedule
     if schedule is None:
         return _changed(recording, number)
-    without_reuse = f"without reuse {bytes_text(schedule.peak_without_reuse)}"
+    peak, without_reuse = schedule.peak, schedule.peak_without_reuse
+    saves = peak is not None and without_reuse is not None and peak < without_reuse
     return [
         counted_text(len(schedule.buffers), "buffer"),
-        peak_text(recording),
-        *filter(None, [most_live_text(recording)]),
-        *[without_reuse] * (schedule.peak < schedule.peak_without_reuse),
+        *filter(None, [peak_text(recording), most_live_text(recording), without_reuse_text(recording) * saves]),
     ]
+
+
+def without_reuse_text(recording: Recording) -> str:
+    """Return the peak without reuse of memory: ``without reuse 120 KB``; "" if it is unknown."""
+    schedule = recording.schedule
+    size = None if schedule is None else schedule.peak_without_reuse
+    return "" if size is None else f"without reuse {bytes_text(size)}"
 
 
 def _ran(recording: Recording, number: int) -> list[str]:
     run, schedule = recording.run, recording.schedule
-    if run is None or schedule is None or not run.steps:
+    if run is None or schedule is None or not (run.steps or run.micros):
         return ["nothing ran"]
-    estimate = sum(schedule.kernels[step.kernel].estimate for step in run.steps)
+    if not run.steps:
+        return [f"the run took {micros_text(run.micros)} in a {_condition(run)}"]
+    estimate = total(schedule.kernels[step.kernel].estimate for step in run.steps)
     sentence = f"{counted_text(len(run.steps), 'kernel')} took {micros_text(run.micros)} in a {_condition(run)}"
-    if estimate > 0:
+    if estimate:
         ratio = f"{run.micros / estimate:.3g} times the {micros_text(estimate)} estimated for {machine_text(recording)}"
         sentence = f"{sentence}, {ratio}"
     when = "between its kernels" if run.watched else "in a run before it"

@@ -29,6 +29,7 @@ class Totals(NamedTuple):
     parameters: int = 0
     """elements of the leaves inside a layer or an operator of a file; other leaves are inputs of the program"""
     flops: int = 0
+    """sum of the known flops"""
     bytes: int = 0
     """bytes of all results that are allocated"""
 
@@ -105,7 +106,7 @@ def _width(dtype: str) -> int:
 
 def of_node(recording: Recording, leaves: Leaves, node: int) -> Totals:
     """Return the totals of one node."""
-    return Totals(1, leaves.parameters.get(node, 0), recording.nodes.flops[node], recording.nodes.bytes[node])
+    return Totals(1, leaves.parameters.get(node, 0), recording.nodes.flops[node] or 0, recording.nodes.bytes[node])
 
 
 def of_boxes(recording: Recording, slots: Slots, tree: Tree) -> list[Totals]:

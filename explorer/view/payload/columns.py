@@ -104,7 +104,7 @@ def _pack_long(values: Sequence[Any]) -> Any:
         return _pack_numbers(values)
     if kinds == {dict}:
         return _pack_objects(values)
-    if kinds == {str} or kinds == {bool} or kinds == {float}:
+    if kinds in ({str}, {bool}, {float}, {type(None)}):
         return _pack_words(values)
     if len(kinds) == 1 and (names := row_names(kinds.pop())):
         return {"=columns": {name: pack(list(map(attrgetter(name), values))) for name in names}}

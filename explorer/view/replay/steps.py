@@ -20,8 +20,8 @@ def predictable(recording: Recording) -> list[str]:
     They record gradients, fuse nodes, order kernels, or assign buffers.
     """
     fusing = {recording.decisions[group.decision].stage for group in recording.groups if group.kind == "kernel"}
-    schedule = recording.schedule
-    has_buffers = schedule is not None and any(kernel.buffer >= 0 for kernel in schedule.kernels)
+    kernels_planned = recording.schedule.kernels if recording.schedule else ()
+    has_buffers = any(kernel.buffer is not None and kernel.buffer >= 0 for kernel in kernels_planned)
     stages = zip(recording.stages, stage_kernels(recording), strict=True)
     return [
         stage.name

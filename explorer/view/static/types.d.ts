@@ -110,19 +110,19 @@ export interface ItemTable {
 /** Kernel in the schedule: the nodes that it computes (the last node is its result) and its memory. */
 export interface Kernel {
   nodes: number[];
-  level: number;
-  chain: number;
-  flops: number;
+  level: number | null;
+  chain: number | null;
+  flops: number | null;
   bytes: number;
-  workspace: number;
-  estimate: number;
-  buffer: number;
+  workspace: number | null;
+  estimate: number | null;
+  buffer: number | null;
   in_place: boolean;
   ready_candidates: number[];
   ready_count: number;
   pick_reason: string;
   frees: number[];
-  live: number;
+  live: number | null;
   waiting: number[];
   waiting_count: number;
 }
@@ -185,7 +185,7 @@ export interface Nodes {
   operands: number[][];
   scope: number[];
   source: number[];
-  flops: number[];
+  flops: (number | null)[];
   bytes: number[];
   born: number[];
   gone: number[];
@@ -289,8 +289,8 @@ export interface Run {
 export interface Schedule {
   kernels: Kernel[];
   buffers: number[];
-  peak: number;
-  peak_without_reuse: number;
+  peak: number | null;
+  peak_without_reuse: number | null;
 }
 
 /** Box around nodes in the user's program; ``parent`` is the scope row of the surrounding box. */
@@ -332,7 +332,7 @@ export interface Step {
   kernel: number;
   start: number;
   micros: number;
-  live: number;
+  live: number | null;
   thread: number;
 }
 

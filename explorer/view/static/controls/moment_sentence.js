@@ -81,6 +81,7 @@ const WHY = {
   earliest: "of the ready kernels, it was recorded first",
   depth_first: "of the ready kernels, it comes first in depth-first order",
   own_order: "of the ready kernels, it comes first in the order of this plan's own pass",
+  "": "",
   constant: "it is constant, so it is computed once, before all runs",
 };
 
@@ -92,15 +93,18 @@ export function kernelSaying(trace, moment, plain) {
     const place = `pick ${grouped(moment.kernel + 1)} of ${grouped(trace.kernels.length)}`;
     const said = [kernel.ready_count > 1 && `${grouped(kernel.ready_count)} were ready`, kernel.waiting_count > 0 && `${grouped(kernel.waiting_count)} ${kernel.waiting_count === 1 ? "waits" : "wait"} for running kernels, by the estimates`];
     const rest = said.filter(Boolean).map((words) => `; ${words}`).join("");
-    return { place, verdict: "", fragments: [...nodes, plain(` ${kernel.nodes.length > 1 ? "run" : "runs"} as number ${grouped(moment.kernel + 1)}: ${WHY[kernel.pick_reason] ?? kernel.pick_reason}${rest}.`)] };
+    const why = WHY[kernel.pick_reason] ?? kernel.pick_reason;
+    return { place, verdict: "", fragments: [...nodes, plain(` ${kernel.nodes.length > 1 ? "run" : "runs"} as number ${grouped(moment.kernel + 1)}${why && ": "}${why}${rest}.`)] };
   }
   const index = trace.stepOf.get(moment.kernel);
   const step = trace.steps[index];
   const frees = kernel.frees.length ? `; then ${grouped(kernel.frees.length)} ${kernel.frees.length === 1 ? "value is" : "values are"} dead` : "";
+  const estimate = kernel.estimate === null ? "" : `, estimated ${microsText(kernel.estimate)}`;
+  const live = step.live === null ? "" : `; ${bytesText(step.live)} live`;
   return {
     place: `step ${grouped(index + 1)} of ${grouped(trace.steps.length)}`,
     verdict: "",
-    fragments: [...nodes, plain(` took ${microsText(step.micros)}, estimated ${microsText(kernel.estimate)}; ${bytesText(step.live)} live${frees}.`)],
+    fragments: [...nodes, plain(` took ${microsText(step.micros)}${estimate}${live}${frees}.`)],
   };
 }
 
@@ -110,10 +114,11 @@ export function costText(trace, timeline, moment) {
   if (!stage) return "";
   if (moment.phase === "run" && moment.kernel >= 0) {
     const step = trace.steps[trace.stepOf.get(moment.kernel)];
-    return `${microsText(step.start + step.micros)} of ${microsText(trace.recording.run.micros)} · ${bytesText(step.live)} live`;
+    return `${microsText(step.start + step.micros)} of ${microsText(trace.recording.run.micros)}${step.live === null ? "" : ` · ${bytesText(step.live)} live`}`;
   }
   const schedule = trace.recording.schedule;
   if (schedule && (moment.phase === "order" || moment.phase === "memory")) {
+    if (schedule.peak === null) return "";
     const saved = schedule.peak_without_reuse ? Math.round(100 * (1 - schedule.peak / schedule.peak_without_reuse)) : 0;
     return `peak ${bytesText(schedule.peak)}${moment.phase === "memory" && saved > 0 ? ` · −${saved} %` : ""}`;
   }

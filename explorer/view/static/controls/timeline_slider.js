@@ -26,7 +26,7 @@ export class TimelineSlider {
     this.root = html("div", { class: "ex-strip" }, this.picture, html("div", { class: "ex-slider" }, this.slider, html("div", { class: "ex-ring" })));
     /** @type {{left: number, right: number, step: number}[]} labels of peaks, which the slider covers */ this.peaks = [];
     this.root.addEventListener("mousedown", (event) => this.#visitPeak(event), true);
-    this.peak = trace.kernels.reduce((most, kernel, index) => Math.max(most, trace.live(index), kernel.live), 1);
+    this.peak = trace.kernels.reduce((most, kernel, index) => Math.max(most, trace.live(index) ?? 0, kernel.live ?? 0), 1);
   }
 
   #x(step) {
@@ -76,7 +76,9 @@ export class TimelineSlider {
     const from = stage.start + stage.last - stage.first;
     const count = stage.end - from;
     if (count <= 0) return svg("g");
-    const lives = Array.from({ length: count }, (_, place) => this.#live(stage.kind, place));
+    const known = Array.from({ length: count }, (_, place) => this.#live(stage.kind, place));
+    if (known.every((live) => live === null)) return svg("g");
+    const lives = known.map((live) => live ?? 0);
     const half = (this.#x(1) - this.#x(0)) / 2;
     let d = `M${(this.#x(from + 1) - half).toFixed(1)} ${BASE}`;
     lives.forEach((live, place) => {
@@ -121,8 +123,9 @@ export class TimelineSlider {
     put(this.slider, "aria-valuetext", spoken);
     const x = this.#x(moment.step).toFixed(1);
     const live = moment.kernel < 0 ? 0 : moment.phase === "order" ? this.trace.kernels[moment.kernel].live : this.trace.live(moment.kernel);
+    const isFlat = moment.kernel < 0 || live === null;
     put(this.line, "d", `M${x} ${TOP}V${BASE + 4}`);
     put(this.dot, "cx", x);
-    put(this.dot, "cy", moment.kernel < 0 ? BASE : this.#y(live).toFixed(1));
+    put(this.dot, "cy", isFlat ? BASE : this.#y(live).toFixed(1));
   }
 }

@@ -66,7 +66,7 @@ export class Totals {
     this.trace = trace;
     this.time = this.#times();
     this.slotTimes = trace.layout.slots.map((slot) => slot.nodes.reduce((sum, node) => sum + this.time[node], 0));
-    /** @type {Metric[]} the metrics that have values */ this.metrics = trace.metrics.filter(({ name }) => name !== "time" || this.clock);
+    /** @type {Metric[]} the metrics that have values */ this.metrics = trace.metrics.filter(({ name }) => (name === "time" ? this.clock : name !== "flops" || trace.nodes.flops.some((flops) => flops !== null)));
     this.own = this.metrics.filter(({ values }) => values);
     /** number of decisions that had changed the graph when `boxes` was computed, −1 before */ this.changes = -1;
     /** @type {Cost[]} */ this.boxes = [];
@@ -77,7 +77,7 @@ export class Totals {
 
   /** Source of the times: "measured" by a run, "estimated" by the plan, "" without either. */
   get clock() {
-    return this.trace.steps.length ? "measured" : this.trace.kernels.length ? "estimated" : "";
+    return this.trace.steps.length ? "measured" : this.trace.kernels.some(({ estimate }) => estimate !== null) ? "estimated" : "";
   }
 
   /** Return the metrics in the order of a box's cost table: built-in metrics, with the time last, then added metrics. */
@@ -98,7 +98,7 @@ export class Totals {
     const time = new Float64Array(trace.count);
     const { flops } = trace.nodes;
     /** @type {[import("../types").Kernel, number][]} */
-    const clocked = trace.steps.length ? trace.steps.map((step) => [trace.kernels[step.kernel], step.micros]) : trace.kernels.map((kernel) => [kernel, kernel.estimate]);
+    const clocked = trace.steps.length ? trace.steps.map((step) => [trace.kernels[step.kernel], step.micros]) : trace.kernels.map((kernel) => [kernel, kernel.estimate ?? 0]);
     for (const [kernel, micros] of clocked) {
       const work = kernel.nodes.reduce((sum, node) => sum + flops[node], 0);
       if (work) for (const node of kernel.nodes) time[node] += (micros * flops[node]) / work;
@@ -167,7 +167,7 @@ export class Totals {
       parameters: parameters[node] ?? 0,
       weights: weights[node] ?? 0,
       others: others[node] ?? 0,
-      flops: flops[node],
+      flops: flops[node] ?? 0,
       bytes: this.inner.has(node) ? 0 : bytes[node],
       time: 0,
       ...Object.fromEntries(this.own.flatMap((metric) => [

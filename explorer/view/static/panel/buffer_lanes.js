@@ -18,6 +18,7 @@ export class BufferLanes {
     /** @type {Life[]} */
     this.lives = trace.kernels.flatMap((kernel, from) => {
       const node = kernel.nodes[kernel.nodes.length - 1];
+      if (kernel.buffer === null) return [];
       // Values computed once for all runs do not belong to the memory of a single run.
       if (kernel.buffer < 0 && (!kernel.bytes || kernel.pick_reason === "constant")) return [];
       const freed = trace.freedBy[node];
@@ -111,7 +112,7 @@ export class BufferLanes {
       return [kept.part(`live|${node}`, () => html("dt", {}, link(node), this.#place(node))), kept.part(`live in|${said}`, () => html("dd", {}, said))];
     });
     const { workspace } = this.trace.kernels[kernel];
-    if (workspace > 0) cells.push(html("dt", {}, ...explained("working memory")), html("dd", {}, bytesText(workspace)));
+    if (workspace) cells.push(html("dt", {}, ...explained("working memory")), html("dd", {}, bytesText(workspace)));
     if (alive.length > LANES) cells.push(html("dt", {}, `and ${grouped(alive.length - LANES)} more`));
     return kept.filled("living", () => html("dl", { class: "ex-facts ex-living", "aria-label": "live values" }), cells);
   }

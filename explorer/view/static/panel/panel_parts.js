@@ -97,10 +97,11 @@ export class PanelParts {
     return [title, picture, table];
   }
 
-  /** Return the values that are live while a kernel runs, the largest first. @param {number} kernel @param {string} when @param {number} bytes their total size */
+  /** Return the values that are live while a kernel runs, the largest first. @param {number} kernel @param {string} when @param {number | null} bytes their total size, null if unknown */
   living(kernel, when, bytes) {
     const count = this.bufferLanes.alive(kernel).length;
-    return [this.kept.heading(`${when}: ${grouped(count)} ${count === 1 ? "value" : "values"}, ${bytesText(bytes)}`), this.bufferLanes.table(kernel, (node) => this.link(node), this.kept)];
+    const size = bytes === null ? "" : `, ${bytesText(bytes)}`;
+    return [this.kept.heading(`${when}: ${grouped(count)} ${count === 1 ? "value" : "values"}${size}`), this.bufferLanes.table(kernel, (node) => this.link(node), this.kept)];
   }
 
   /** Return the values that are live at the memory peak. */
@@ -125,10 +126,10 @@ export class PanelParts {
     const rows = [
       nodes.length > 1 ? ["fuses", `${nodes} around ${node}`, fused] : ["fuses", "nothing: this operation alone"],
       ["number", `${grouped(index + 1)} of ${grouped(trace.kernels.length)}`],
-      ["level, chain", `${kernel.level}, ${kernel.chain}`],
+      ["level, chain", kernel.level === null ? "" : `${kernel.level}, ${kernel.chain}`],
       ["memory", bufferText(kernel)],
-      ["work", shortCounted(kernel.flops, "flop")],
-      ["estimated", `${microsText(kernel.estimate)} on ${trace.recording.options.costs === "measured" ? "this machine" : "the reference machine"}`],
+      ["work", kernel.flops === null ? "" : shortCounted(kernel.flops, "flop")],
+      ["estimated", kernel.estimate === null ? "" : `${microsText(kernel.estimate)} on ${trace.recording.options.costs === "measured" ? "this machine" : "the reference machine"}`],
       ["measured", step ? `${microsText(step.micros)} in a ${trace.recording.run.warm ? "warm" : "first"} run` + (trace.steps.some(({ thread }) => thread) ? `, begun at ${microsText(step.start)} on thread ${step.thread}` : "") : ""],
     ];
     const isAhead = this.moment.phase === "record" || this.moment.phase === "rewrite";

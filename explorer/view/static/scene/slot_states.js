@@ -72,7 +72,7 @@ export class SlotStates {
       if (!moment.whole && ready.has(mark.node) && index > moment.kernel) mark.flags.push("ready");
       if (index === moment.kernel) mark.flags.push("current");
       if (!moment.whole && index > moment.kernel) return void mark.flags.push("waiting");
-      if (isResult) [mark.second, mark.tip] = [`level ${kernel.level} · chain ${kernel.chain}`, PLACE_IN_SCHEDULE];
+      if (isResult && kernel.level !== null) [mark.second, mark.tip] = [`level ${kernel.level} · chain ${kernel.chain}`, PLACE_IN_SCHEDULE];
     }
     mark.number = isResult && kernel.nodes.length === 1 ? index + 1 : 0;
     if (phase === "memory" && isResult && !(index >= moment.placed)) mark.second = bufferText(kernel);
@@ -139,8 +139,9 @@ export function badText(summary) {
   return summary?.nan ? "NaN" : summary?.inf ? "inf" : "";
 }
 
-/** Return the location of a kernel's result: "buffer 1 · 6 KB", "buffer 0 · in place", "a view", "kept for all runs". */
+/** Return the location of a kernel's result: "buffer 1 · 6 KB", "buffer 0 · in place", "a view", "kept for all runs"; "" if it is unknown. */
 export function bufferText(kernel) {
+  if (kernel.buffer === null) return "";
   if (kernel.buffer < 0) return !kernel.bytes ? "a view" : kernel.pick_reason === "constant" ? "kept for all runs" : "the caller's";
   return `buffer ${kernel.buffer} · ${kernel.in_place ? "in place" : bytesText(kernel.bytes)}`;
 }

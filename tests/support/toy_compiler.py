@@ -1,0 +1,53 @@
+"""Toy adapter of a compiler, and a recording without any number that a compiler may omit."""
+
+from __future__ import annotations
+
+from explorer.compilers import Snapshot, Statement, Value, recording_of
+from explorer.record import Kernel, Recording, Run, Schedule, Source, Stage, Step
+
+
+def toy_compiler() -> Recording:
+    """Return the recording of a compiler with two passes: one removes exp(log(x)), the other fuses elementwise."""
+    shape = (4, 8)
+    given = {
+        "x": Value("x", shape=shape, kind="leaf"),
+        "log.1": Value("log", ("x",), shape, scope=("block",), source=Source("toy.txt", 1, "a = exp(log(x))")),
+        "exp.2": Value("exp", ("log.1",), shape, scope=("block",), source=Source("toy.txt", 1, "a = exp(log(x))")),
+        "tanh.3": Value("tanh", ("exp.2",), shape, source=Source("toy.txt", 2, "b = tanh(a)")),
+        "mul.4": Value("mul", ("tanh.3", "tanh.3"), shape, source=Source("toy.txt", 3, "c = b * b")),
+        "sum.5": Value("sum", ("mul.4",), (), source=Source("toy.txt", 4, "d = sum(c)")),
+    }
+    simplified = {
+        "x": given["x"],
+        "tanh.7": Value("tanh", ("x",), shape),
+        "mul.8": Value("mul", ("tanh.7", "tanh.7"), shape),
+        "sum.9": Value("sum", ("mul.8",)),
+    }
+    refused = Statement(
+        "loops",
+        "declined",
+        "`{producer}` is not fused into `{reader}`: {why}",
+        ("mul.8", "sum.9"),
+        code="reduction",
+        facts={"producer": "mul.8", "reader": "sum.9", "why": "a reduction reads its operand once"},
+        location="toy.cc:12",
+    )
+    return recording_of(
+        "toy",
+        [
+            Snapshot("given", given, ("sum.5",)),
+            Snapshot("simplify", simplified, ("sum.9",), purpose="Removes pairs of inverse functions.", micros=3.0),
+            Snapshot("loops", simplified, ("sum.9",), (refused,), {"loop_1": ("tanh.7", "mul.8")}),
+        ],
+    )
+
+
+def unknown() -> Recording:
+    """Return a recording of two kernels and their times, without any other number."""
+    x = Value("x", shape=(4, 8), kind="leaf")
+    values = {"x": x, "a": Value("exp", ("x",), (4, 8)), "b": Value("sum", ("a",))}
+    recording = recording_of("unknown", [Snapshot("given", values, ("b",))])
+    recording.schedule = Schedule((Kernel((1,), bytes=128), Kernel((2,), bytes=4)))
+    recording.stages += [Stage("order", "order", 0, 0, {"kernels": 2}), Stage("run", "run", 0, 0, {"steps": 2})]
+    recording.run = Run("toy", (Step(0, 0.0, 3.0), Step(1, 3.0, 5.0)), 8.0, warm=True)
+    return recording
