@@ -154,11 +154,18 @@ class ExpressionView(GraphView):
         return super().select_line(line, cell)
 
     def overlay(
-        self, values: Mapping[Any, float] | Pattern, *, name: str = "overlay", unit: str = "", text: str = ""
+        self,
+        values: Mapping[Any, float] | Pattern,
+        *,
+        name: str = "overlay",
+        unit: str = "",
+        text: str = "",
+        boxes: str = "sum",
     ) -> None:
         """Colour nodes by the given values, or by the matches of a pattern.
 
-        Keys of ``values`` are nodes as in ``focus``: ``view.overlay({y: 0.25, "conv1": 0.5})``. For a pattern, as in
+        Keys of ``values`` are nodes as in ``focus``: ``view.overlay({y: 0.25, "conv1": 0.5})``. A box has the sum of
+        the values in it or, with ``boxes="max"``, the largest. For a pattern, as in
         ``view.overlay(ex.pattern("x * sigmoid(x)"))``, a node's value is the number of its match, counted from 1.
         """
         if isinstance(values, Pattern):
@@ -170,7 +177,8 @@ class ExpressionView(GraphView):
                 )
             values = values.overlay(*self.planned.graph.recorded_roots)
         check_type(values, "values", Mapping, "numbers by node, or a pattern", 'view.overlay({"conv1": 0.5})')
-        super().overlay({self._node_of(key): value for key, value in values.items()}, name=name, unit=unit, text=text)
+        numbers = {self._node_of(key): value for key, value in values.items()}
+        super().overlay(numbers, name=name, unit=unit, text=text, boxes=boxes)
 
     def _value(self, node: int) -> dict[str, Any]:
         """Return a summary of a leaf's value, read from its file if necessary, and store it in the recording."""

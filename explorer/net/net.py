@@ -41,7 +41,7 @@ from explorer.core.ir.tensor import stored_tensor
 from explorer.core.progress import long_running
 from explorer.core.tracing.captures import note
 from explorer.core.types.device import Device, as_device, cpu
-from explorer.core.types.tensor_type import Array, Shape
+from explorer.core.types.tensor_type import AnyType, Array, Shape
 from explorer.net.building.builder import Build
 from explorer.net.building.containers import named_leaves
 from explorer.net.building.diagnostics import (
@@ -63,13 +63,15 @@ from explorer.net.definition.subgraph import cut
 from explorer.net.editor import Names, NetEditor, OperatorCall, names_of
 from explorer.net.gradients import GradientOperators
 from explorer.net.net_operator import NetOperator
+from explorer.net.operand_matching import ReferenceValues, in_terms_of
 from explorer.net.operators.caffe2 import TABLE
 from explorer.net.operators.table import OperatorTable
+from explorer.net.own_error import OwnNet
 from explorer.net.pattern_edits import with_replacements
 from explorer.net.profile import Profile
 from explorer.net.runtime_run import RuntimeRun
 from explorer.net.session import NetSession, bound
-from explorer.net.value_comparison import ReferenceValues, Take, ValueComparison, compare_values, in_terms_of
+from explorer.net.value_comparison import Take, ValueComparison, compare_values
 from explorer.plan.rewrite.pattern import Match
 from explorer.record import Recording
 from explorer.record.escape import visible
@@ -392,7 +394,8 @@ class Net:
         may differ by 4 ulp of 1.
 
         The reference may have another precision: floating inputs are cast to the dtypes of both nets (``casts`` of the
-        result), ``ranked`` orders operators by SQNR, and ``keep_in_float(k)`` names those that a quantizer should skip.
+        result). Then each operator is also computed from the reference's operands, ``ranked`` orders operators by this
+        own error, and ``keep_in_float(k)`` names those that a quantizer should skip.
 
         Without inputs the graphs, plans and weights are compared, as text, images and views; a recording has no
         weights. ``net.preview_plan().compare(other.preview_plan())`` reads no weights.
@@ -416,6 +419,8 @@ class Net:
             reference,
             tolerance,
             lambda names, take: self._watch_operands(arrays, names, take, executor),
+            lambda: self._types(arrays, executor),
+            lambda own, more, names, take: self._watch_own(own, {**arrays, **more}, names, take, executor),
             lambda **options: self.explore(arrays, **options),
             casts,
         )
@@ -440,10 +445,6 @@ class Net:
                 fix="compare with another file of this model; graphs of other models: explorer diff A B",
             ) from error
         other._watch_operands(theirs, list(other.definition.ssa.blobs), keep, executor)
-        # Exporters name outputs differently, but keep their order.
-        for own, name in zip(self.definition.ssa.outputs, other.definition.ssa.outputs, strict=False):
-            if name in values:
-                values.setdefault(own, values[name])
         return in_terms_of(self.definition, other.definition, values)
 
     def _values_of_runtime(self, reference: Any, arrays: Mapping[str, Array]) -> tuple[str, Mapping[str, Array]]:
@@ -491,6 +492,23 @@ class Net:
         check_name(executor, "executor", (*EXECUTORS, *RUNTIMES))
         with self._lock:
             self._checked_session().watch_operands(arrays, names, take, executor)
+
+    def _types(self, arrays: Mapping[str, Any], executor: str) -> dict[str, AnyType]:
+        """Return the types of the operands that are tensors; a runtime may have operators that Explorer lacks."""
+        session = self._checked_session()
+        if executor in RUNTIMES:
+            build = session.recorded(session.inputs_for(arrays, cpu), opaque=True)
+        else:
+            build = session.build_for(arrays, self.device)
+        return {name: value.type for name, value in build.values.items() if isinstance(value, Expr)}
+
+    def _watch_own(
+        self, own: OwnNet, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str
+    ) -> None:
+        """Run the net of own errors, which has the weights of this net."""
+        net = self.with_definition(own.definition)
+        net._editor = NetEditor(own.definition, self.table, self.weights.for_definition(own.definition, own.copies))
+        net._watch_operands(arrays, names, take, executor)
 
     # -- patterns --------------------------------------------------------------------------------------------------
 

@@ -1,14 +1,14 @@
 """Comparison of the operands of a net with a reference, which finds the first operator whose result differs.
 
-``net.compare(reference, x)`` returns a ``ValueComparison``. Operands are matched by their names in the file, and
-through the quantization and the casts that a file of another precision contains (:class:`Operands`). Each value is
-compared while the net's own plan runs, so the compared values are the values of ``net.run``, and no value is stored.
+``net.compare(reference, x)`` returns a ``ValueComparison``. ``operand_matching`` decides which operands are compared.
+Each value is compared while the net's own plan runs, so the compared values are the values of ``net.run``, and no value
+is stored. Between precisions, ``own_error`` makes a second net, in which each operator reads the reference's values.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack
 
 import numpy as np
@@ -18,9 +18,11 @@ from explorer.core.errors import OperandError
 from explorer.core.ir.explore_options import ViewOptions
 from explorer.core.ir.expr import Expr
 from explorer.core.types.custom_dtypes import dtype_name, is_text, numbers_of
-from explorer.core.types.tensor_type import Array
+from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.net.building.builder import Build
-from explorer.net.definition.definition import NetDefinition, OperatorDefinition
+from explorer.net.definition.definition import NetDefinition
+from explorer.net.operand_matching import CONVERSIONS, Operands, ReferenceValues, matched, origins_of
+from explorer.net.own_error import OwnNet, own_net
 from explorer.record import Summary
 from explorer.record.escape import visible
 from explorer.record.reasons import counted_text
@@ -36,11 +38,19 @@ many ulp of 1 in the narrower dtype (4.8e-7 for float32): a sigmoid is computed 
 _LISTED = 8
 _DECIBELS = 300.0
 """a lower SQNR is not coloured: it is the SQNR of a reference that is zero"""
-_SUFFIXES = ("_QuantizeLinear_Input", "_DequantizeLinear_Output")
-"""what onnxruntime's quantizer appends to the name of an operand"""
-_THROUGH = {"DequantizeLinear": ("QuantizeLinear",), "Cast": ()}
-"""operator type whose result stands for its first operand → types through which this operand also stands for theirs"""
-_CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Cast"})
+
+
+class Noise(NamedTuple):
+    """Difference between a value and its reference."""
+
+    sqnr: float = math.inf
+    """signal-to-noise ratio in dB, 10·log10(Σ reference² / Σ error²); inf if equal, -inf if undefined"""
+    cosine: float = 1.0
+    """cosine of the angle between both values"""
+    max_error: float = 0.0
+    """maximum absolute difference of two elements; inf if undefined, like the mean"""
+    mean_error: float = 0.0
+    """mean absolute difference of two elements"""
 
 
 class ComparedOperand(NamedTuple):
@@ -59,13 +69,16 @@ class ComparedOperand(NamedTuple):
     counterpart: str = ""
     """name of the operand in the reference"""
     sqnr: float = math.inf
-    """signal-to-noise ratio in dB, 10·log10(Σ reference² / Σ error²); inf if equal, -inf if undefined"""
+    """the fields of :class:`Noise`, with the errors of earlier operators"""
     cosine: float = 1.0
-    """cosine of the angle between both values"""
     max_error: float = 0.0
-    """maximum absolute difference of two elements; inf if undefined, like the mean"""
     mean_error: float = 0.0
-    """mean absolute difference of two elements"""
+    is_converted: bool = False
+    """whether the two values have different precisions: another dtype, or the result of a quantization or cast"""
+    own: Noise | None = None
+    """the error of the operator itself, computed from the reference's operands; None if it was not computed"""
+    origins: tuple[tuple[str, str], ...] = ()
+    """names and types of the reference's operators that it computes; () if the reference is not a net"""
 
     @property
     def description(self) -> str:
@@ -73,9 +86,9 @@ class ComparedOperand(NamedTuple):
         return f"{self.name!r} of operator {self.operator!r} ({self.type})"
 
     @property
-    def is_converted(self) -> bool:
-        """Whether the two values have different precisions: another dtype, or the result of a quantization or cast."""
-        return self.value.dtype != self.reference.dtype or self.name != self.counterpart
+    def rank(self) -> float:
+        """SQNR of the operator itself or, if that was not computed, with the errors of earlier operators."""
+        return self.sqnr if self.own is None else self.own.sqnr
 
     if not TYPE_CHECKING:  # type: ignore[misc]  # a method of the tuple
         __getattr__ = renamed_attributes(place="description")
@@ -85,9 +98,10 @@ class ValueComparison:
     """Comparison of a net with a reference: ``rows`` are the compared operands, ``first`` the first that differs.
 
     Rows are in topological order. ``print`` shows the first difference with the statistics of both values, and
-    ``explore()`` a net whose operators are coloured by relative error. Between precisions (float32, float16, int8),
-    ``ranked`` orders the rows by SQNR, and ``keep_in_float(k)`` names the operators with the lowest. Errors accumulate:
-    each value is computed from the net's operands, not from the reference's.
+    ``explore()`` a net whose operators are coloured by relative error. Errors accumulate: each value is computed from
+    the net's operands. Between precisions (float32, float16, int8), each operator is also computed from the reference's
+    operands, which gives its own error. ``ranked`` orders the rows by own SQNR, and ``keep_in_float(k)`` names the
+    operators with the lowest.
 
     >>> net = ex.Net("positive")
     >>> net.output(net.Relu(net.input("x", (2,)), "y"))
@@ -105,6 +119,7 @@ class ValueComparison:
         unmatched: int,
         show: Callable[..., Any],
         casts: Sequence[str] = (),
+        is_original: bool = False,
     ) -> None:
         self.name, self.reference, self.rows = name, reference, tuple(rows)
         self.casts = tuple(casts)
@@ -113,7 +128,8 @@ class ValueComparison:
         """operands of both sides that the net's plan does not compute, because rewrites have removed them"""
         self.unmatched = unmatched
         """number of operands whose names are not in the reference"""
-        self._show = show
+        self._show, self._is_original = show, is_original
+        """the function that returns a view of the net, and whether the reference was converted from the net"""
 
     @property
     def first(self) -> ComparedOperand | None:
@@ -127,13 +143,13 @@ class ValueComparison:
 
     @property
     def ranked(self) -> tuple[ComparedOperand, ...]:
-        """One row for each operand of the reference, by increasing SQNR.
+        """One row for each operand of the reference, by increasing SQNR of the operator's own error.
 
         Of several operands that stand for one of the reference, such as a result and its dequantized form, this is the
         last: the value that the next operators read.
         """
         last = {row.counterpart: row for row in self.rows}
-        return tuple(sorted(last.values(), key=lambda row: row.sqnr))
+        return tuple(sorted(last.values(), key=lambda row: (row.rank, row.sqnr)))
 
     @property
     def is_converted(self) -> bool:
@@ -150,18 +166,20 @@ class ValueComparison:
                 "reference_operand": row.counterpart or row.name,
                 "dtype": row.value.dtype,
                 "reference_dtype": row.reference.dtype,
-                "sqnr_db": row.sqnr,
+                "sqnr": row.sqnr,
                 "cosine": row.cosine,
                 "max_error": row.max_error,
                 "mean_error": row.mean_error,
                 "relative_error": row.error,
                 "problem": row.problem,
+                **{f"own_{field}": getattr(row.own, field, None) for field in Noise._fields},
+                "reference_operators": " + ".join([name for name, _ in row.origins]),
             }
             for row in self.rows
         ]
 
     def keep_in_float(self, count: int = _LISTED) -> list[str]:
-        """Return the names of the ``count`` operators with the lowest SQNR, which a quantizer should not convert.
+        """Return the names of the ``count`` operators with the lowest own SQNR, for a quantizer to skip.
 
         The list is what onnxruntime's ``quantize_static`` takes as ``nodes_to_exclude``, and its float16 converter as
         ``node_block_list``. Operators whose operands agree exactly are not named. Raise OperandError unless ``count``
@@ -169,15 +187,21 @@ class ValueComparison:
         """
         if count < 1:
             raise OperandError(f"{count} operators", rule="the number must be at least 1", fix="keep_in_float(5)")
-        rows = [row for row in self.ranked if row.sqnr < math.inf and row.type not in _CONVERSIONS]
-        return [*dict.fromkeys(row.operator for row in rows)][:count]
+        names = dict[str, None]()
+        for row in self.ranked:
+            if row.rank < math.inf and row.type not in CONVERSIONS:
+                # The quantizer knows the operators of the float file, of which the operator may compute several.
+                known = [] if self._is_original else [name for name, type in row.origins if type == row.type]
+                names.update(dict.fromkeys(known or [row.operator]))
+        return [*names][:count]
 
     @options_of(ViewOptions)
     def explore(self, **options: Unpack[ViewOptions]) -> Any:
         """Return a view of the net that colours operators by relative error and selects the first that differs.
 
         Operators whose values agree have no colour. Between precisions, the colour is the noise: the power of the error
-        in % of the power of the reference.
+        in % of the power of the reference, of the operator itself or with the errors of earlier operators. A closed box
+        has the colour of the largest error in it.
         """
         view = self._show(**options)
         differing = [row for row in self.rows if row.problem]
@@ -191,15 +215,14 @@ class ValueComparison:
             values,
             name="relative error",
             text=f"largest difference of two elements from {self.reference}, divided by the largest magnitude there",
+            boxes="max",
         )
         if self.is_converted:
-            noise = {row.operator: 10 ** (2 - row.sqnr / 10) for row in reversed(self.ranked) if row.sqnr > -_DECIBELS}
-            view.overlay(
-                noise,
-                name="noise",
-                unit="%",
-                text=f"power of the error, in % of the power in {self.reference}; 1 % is an SQNR of 20 dB",
-            )
+            part = f"power of the error, in % of the power in {self.reference}; 1 % is an SQNR of 20 dB"
+            for name, text in (("noise", f"{part}; with the errors of earlier operators"), ("own noise", part)):
+                known = [(row, row.rank if name == "own noise" else row.sqnr) for row in reversed(self.ranked)]
+                noise = {row.operator: 10 ** (2 - sqnr / 10) for row, sqnr in known if sqnr > -_DECIBELS}
+                view.overlay(noise, name=name, unit="%", text=text, boxes="max")
         if self.first is not None:
             view.focus((self.ranked[0] if self.is_converted else self.first).operator)
         return view
@@ -227,7 +250,9 @@ class ValueComparison:
                 lines.append(f"after it differ: {named}{', …' * (len(others) > _LISTED)}")
         lines += [f"cast: {text}" for text in self.casts]
         if self.is_converted:
-            lines += ["lowest SQNR, with errors of earlier operators:", *_ranking(self.ranked[:_LISTED])]
+            lines += _ranking(self.ranked[:_LISTED], self.reference)
+            if not self._is_original:
+                lines += [f"  {text}" for row in self.ranked if (text := _became(row))][:_LISTED]
         if self.absent:
             named = ", ".join(self.absent[:_LISTED])
             lines.append(f"not computed, since the plan was rewritten without them: {named}"
@@ -250,61 +275,49 @@ def _table(row: ComparedOperand) -> list[str]:
             cells.append((field, *[f"{value:.4g}" if isinstance(value, float) else str(value) for value in pair]))
     if all(side.elements for side in (row.value, row.reference)):
         cells.append(("elements", *[" ".join(side.elements.split()) for side in (row.value, row.reference)]))
-    widths = [max(len(line[at]) for line in cells) for at in range(3)]
+    return _aligned(cells)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows of a table as lines of text."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
-        "  " + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in cells
+        "  " + "  ".join([text.ljust(width) for text, width in zip(row, widths, strict=True)]).rstrip() for row in rows
     ]
 
 
-def _ranking(rows: Iterable[ComparedOperand]) -> list[str]:
+def _ranking(rows: Sequence[ComparedOperand], reference: str) -> list[str]:
     """Return a table of operators with the statistics of their errors, as lines of text."""
-    cells = [("operator", "type", "SQNR", "cosine", "max error", "mean error")]
-    cells += [
-        (
-            row.operator,
-            row.type,
-            f"{row.sqnr:.1f} dB",
-            f"{row.cosine:.4f}",
-            f"{row.max_error:.3g}",
-            f"{row.mean_error:.3g}",
-        )
-        for row in rows
-    ]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return [
-        "  " + "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in cells
-    ]
+    cells = [("operator", "type", "own SQNR", "own max error", "SQNR", "cosine", "max error", "mean error")]
+    for row in rows:
+        own = ("–", "–") if row.own is None else (f"{row.own.sqnr:.1f} dB", f"{row.own.max_error:.3g}")
+        total = (f"{row.sqnr:.1f} dB", f"{row.cosine:.4f}", f"{row.max_error:.3g}", f"{row.mean_error:.3g}")
+        cells.append((row.operator, row.type, *own, *total))
+    lines = [f"lowest own SQNR, on the operands of {reference}; the other columns include errors of earlier operators:"]
+    lines += _aligned(cells)
+    return lines
 
 
-def _row(
-    name: str, counterpart: str, operator: OperatorDefinition, value: Array, reference: Array, limit: float | None
-) -> ComparedOperand:
-    error, problem = _difference(value, reference, limit)
-    return ComparedOperand(
-        name,
-        operator.name,
-        operator.type,
-        summarize(value),
-        summarize(reference),
-        error,
-        problem,
-        counterpart,
-        *_noise(value, reference),
-    )
+def _became(row: ComparedOperand) -> str:
+    """Return "conv + relu became conv" for an operator that computes others, or has another name; else ""."""
+    names = [name for name, _ in row.origins]
+    if not names or names == [row.operator] or row.type in CONVERSIONS:
+        return ""
+    return f"{' + '.join(names)} became {row.operator}"
 
 
-def _noise(value: Array, reference: Array) -> tuple[float, float, float, float]:
-    """Return the SQNR in dB, the cosine, and the maximum and mean absolute error of a value."""
-    undefined = (-math.inf, 0.0, math.inf, math.inf)
+def _noise(value: Array, reference: Array) -> Noise:
+    """Return the difference between a value and its reference."""
+    undefined = Noise(-math.inf, 0.0, math.inf, math.inf)
     if value.shape != reference.shape or not value.size:
-        return (math.inf, 1.0, 0.0, 0.0) if value.shape == reference.shape else undefined
+        return Noise() if value.shape == reference.shape else undefined
     ours, other = numbers_of(value), numbers_of(reference)
     if {ours.dtype.kind, other.dtype.kind} - {*"biufc"}:
         return undefined
     wide = np.complex128 if "c" in (ours.dtype.kind, other.dtype.kind) else np.float64
     ours, other = ours.astype(wide).ravel(), other.astype(wide).ravel()
     if np.array_equal(ours, other, equal_nan=True):
-        return math.inf, 1.0, 0.0, 0.0
+        return Noise()
     if not (np.isfinite(ours).all() and np.isfinite(other).all()):
         return undefined
     errors = np.abs(ours - other)
@@ -313,7 +326,7 @@ def _noise(value: Array, reference: Array) -> tuple[float, float, float, float]:
     mine, signal, noise = (float(np.square(np.abs(side) / scale).sum()) for side in (ours, other, errors))
     cosine = float(np.vdot(ours / scale, other / scale).real) / math.sqrt(mine * signal) if mine and signal else 0.0
     sqnr = 10 * math.log10(signal / noise) if signal and noise else math.inf if signal else -math.inf
-    return sqnr, cosine, float(errors.max()), float(errors.mean())
+    return Noise(sqnr, cosine, float(errors.max()), float(errors.mean()))
 
 
 def _difference(value: Array, reference: Array, limit: float | None) -> tuple[float, str]:
@@ -363,87 +376,21 @@ def _allowance(value: Array, reference: Array) -> float:
     return ULPS * max(float(np.finfo(dtype).eps) for dtype in dtypes)
 
 
-class Operands:
-    """Operands of a net by the operand that they stand for.
-
-    The result of a Dequantize(Quantize(v)) or a Cast(v) stands for v (``_THROUGH``), and a name with a suffix of
-    onnxruntime's quantizer (``_SUFFIXES``) for the name without it.
-    """
-
-    def __init__(self, definition: NetDefinition) -> None:
-        self.order = [blob for operator in definition.ssa.topological_order for blob in operator.outputs]
-        self._producers = {blob: operator for operator in definition.ssa.topological_order for blob in operator.outputs}
-
-    def root(self, name: str) -> str:
-        """Return the operand that an operand is a quantized or cast form of; the operand itself if there is none."""
-        while (producer := self._producers.get(name)) is not None and producer.type in _THROUGH and producer.inputs:
-            source = producer.inputs[0]
-            through = _THROUGH[producer.type]
-            if through:
-                inner = self._producers.get(source)
-                if inner is None or inner.type not in through or not inner.inputs:
-                    break
-                source = inner.inputs[0]
-            name = source
-        return name
-
-    def operator(self, name: str) -> OperatorDefinition:
-        """Return the operator that computes an operand, before its quantization or casts."""
-        return self._producers.get(self.root(name)) or self._producers[name]
-
-    def names(self, name: str) -> list[str]:
-        """Return the names that an operand may have in another file of the model; its own name is first."""
-        root = self.root(name)
-        return [*dict.fromkeys([name, root, _without_suffix(name), _without_suffix(root)])]
-
-
-def _without_suffix(name: str) -> str:
-    return next((name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)), name)
-
-
-def matched(operands: Operands, known: Container[str]) -> dict[str, str]:
-    """Map operands, in topological order, to the names in ``known`` that they stand for."""
-    found = {}
-    for blob in operands.order:
-        name = next((name for name in operands.names(blob) if name in known), None)
-        if name is not None:
-            found[blob] = name
-    return found
-
-
-class ReferenceValues(NamedTuple):
-    """Values of a reference."""
-
-    name: str
-    values: Mapping[str, Array]
-    """keyed by names of operands, as the net's file or the reference's has them"""
-    origins: Mapping[str, str] = {}
-    """key → name of the operand in the reference, where it is another"""
-
-
-def in_terms_of(definition: NetDefinition, other: NetDefinition, values: Mapping[str, Array]) -> ReferenceValues:
-    """Return the values of a net ``other`` by names of operands that those of ``definition`` may stand for."""
-    ours = Operands(definition)
-    known = {name for blob in ours.order for name in ours.names(blob)}
-    # Of several forms of an operand, the last is what the next operators read.
-    last = {name: blob for blob, name in matched(Operands(other), known).items() if blob in values}
-    origins = {name: blob for name, blob in last.items() if blob != name}
-    return ReferenceValues(other.name, {**values, **{name: values[blob] for name, blob in origins.items()}}, origins)
-
-
 def compare_values(
     definition: NetDefinition,
     reference: ReferenceValues,
     tolerance: float | None,
     watch: Callable[[Sequence[str], Take], None],
+    types: Callable[[], Mapping[str, AnyType]],
+    watch_own: Callable[[OwnNet, Mapping[str, Array], Sequence[str], Take], None],
     show: Callable[..., Any],
     casts: Sequence[str] = (),
 ) -> ValueComparison:
     """Return the comparison of the operands that the net and the reference have in common.
 
-    ``watch`` runs the net and passes each value to a function. ``casts`` describes the inputs that were cast.
-
-    Raise OperandError if no operand has the name of a value.
+    ``watch`` runs the net and passes each value to a function, and ``watch_own`` the net of own errors, with values for
+    its further inputs. ``types`` returns the types of the net's operands. ``casts`` describes the inputs that were
+    cast. Raise OperandError if no operand has the name of a value.
     """
     # In topological order, so that the first differing row is where the difference begins. Strings have no distance,
     # and are omitted.
@@ -456,21 +403,36 @@ def compare_values(
             rule=f"a reference must have values of operands of net {definition.name!r}, by their names",
             fix=f"the first operands are {', '.join([*definition.ssa.blobs][:_LISTED])}",
         )
-    rows, origins = dict[str, ComparedOperand](), reference.origins
+    rows = dict[str, ComparedOperand]()
     apart = set[str]()
 
     def take(name: str, value: Array) -> None:
         counterpart = counterparts[name]
         other = values[counterpart]
         # A quantized integer, or an integer that is cast, is not the float that it stands for.
-        if name == counterpart or not {value.dtype.kind, other.dtype.kind} & {*"biu"}:
-            rows[name] = _row(
-                name, origins.get(counterpart, counterpart), operands.operator(name), value, other, tolerance
-            )
-        else:
+        if name != counterpart and {value.dtype.kind, other.dtype.kind} & {*"biu"}:
             apart.add(name)
+            return
+        operator = operands.operator(name)
+        error, problem = _difference(value, other, tolerance)
+        is_converted = value.dtype != other.dtype or operands.root(name) != name or counterpart in reference.converted
+        own_name = reference.origins.get(counterpart, counterpart)
+        rows[name] = ComparedOperand(name, operator.name, operator.type, summarize(value), summarize(other), error,
+                                     problem, own_name, *_noise(value, other), is_converted)  # fmt: skip
 
     watch(list(counterparts), take)
+    if any(row.is_converted for row in rows.values()):
+        own = _own_noise(operands, counterparts, values, types(), [*rows], watch_own)
+        rows = {name: row._replace(own=own.get(name)) for name, row in rows.items()}
+    if reference.operands is not None:
+        theirs = reference.operands
+        origins = origins_of(theirs, [row.counterpart for row in rows.values()])
+        rows = {
+            name: row._replace(
+                origins=tuple([(each.name, each.type) for each in origins.get(theirs.root(row.counterpart), ())])
+            )
+            for name, row in rows.items()
+        }
     computed = {counterparts[name] for name in rows}
     return ValueComparison(
         definition.name,
@@ -480,7 +442,35 @@ def compare_values(
         len(operands.order) - len(counterparts) + len(apart),
         show,
         casts,
+        reference.operands is not None and len(reference.operands.converters) > len(operands.converters),
     )
+
+
+def _own_noise(
+    operands: Operands,
+    counterparts: Mapping[str, str],
+    values: Mapping[str, Array],
+    types: Mapping[str, AnyType],
+    names: Sequence[str],
+    watch_own: Callable[[OwnNet, Mapping[str, Array], Sequence[str], Take], None],
+) -> dict[str, Noise]:
+    """Return the error of each named operand that its operator makes on the operands of the reference."""
+    sources = dict[str, Array]()
+    for name, counterpart in counterparts.items():
+        root, value = operands.root(name), values[counterpart]
+        type = types.get(root)
+        if root in sources or not isinstance(type, TensorType) or type.shape != value.shape:
+            continue
+        if {type.dtype.kind, value.dtype.kind} == {"f"}:
+            sources[root] = value.astype(type.dtype, copy=False)
+    own = own_net(operands, sources, names)
+    found = dict[str, Noise]()
+
+    def take(name: str, value: Array) -> None:
+        found[name] = _noise(value, values[counterparts[name]])
+
+    watch_own(own, {own.inputs[root]: value for root, value in sources.items()}, names, take)
+    return found
 
 
 Take: TypeAlias = Callable[[str, Array], None]

@@ -76,3 +76,21 @@ def test_the_difference_of_two_runs_says_which_is_subtracted(show):
     expect(view.locator(".ex-costs dt", has_text="Δ time, this run − the other")).to_have_count(1)
     node(view, "sum").click()
     expect(view.locator(".ex-why .ex-facts dt", has_text="Δ time, this run − the other")).to_have_count(1)
+
+
+@pytest.mark.spec("V-10", "Q-6")
+def test_a_closed_box_has_the_largest_number_in_it(show):
+    """With `boxes="max"`, the colour, the legend and the panel show the largest number in a box, not the sum."""
+    x = ex.tensor(np.ones((4, 4), np.float32), name="x")
+    with ex.scope("block"):
+        y = ex.exp(ex.tanh(x))
+    plan = ex.EvalPlan()
+    plan.register(ex.sum(y))
+    recording = plan.prepare().recording
+    labels = recording.nodes.label
+    values = {labels.index("tanh"): 4.0, labels.index("exp"): 3.0, labels.index("sum"): 2.0}
+    view = show(recording, overlays=[overlay(recording, values, "mine", "%", "", boxes="max")])
+    view.page.keyboard.press("Home")
+    expect(view.locator(".ex-legend")).to_contain_text("4 %")
+    rows = dict(zip(*[view.locator(f".ex-costs {tag}").all_text_contents() for tag in ("dt", "dd")], strict=True))
+    assert rows["mine"] == "4 % · mean 3 %"

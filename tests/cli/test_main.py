@@ -506,7 +506,10 @@ def test_the_module_runs_the_command_line(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["shw", "x"], "'shw' is neither a command nor a file (did you mean show?); commands: show, run, compare, check"),
+        (
+            ["shw", "x"],
+            "'shw' is neither a command nor a file (did you mean show?); commands: show, run, compare, check",
+        ),
         (["show", MODEL, "--opn"], "explorer show: error: unrecognized arguments: --opn (did you mean --open?)"),
         (
             ["show", MODEL, "--thme=dark"],

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import explorer as ex
@@ -196,9 +197,9 @@ def test_a_quantized_file_is_compared_with_the_float_file_and_ranked_by_sqnr(tmp
         "y": "y",
     }
     assert {row.operator for row in comparison.ranked} == {"x_DequantizeLinear", "conv", "flatten", "matmul", "sigmoid"}
-    sqnr = [row.sqnr for row in comparison.ranked]
-    assert sqnr == sorted(sqnr)
-    assert 10 < sqnr[0] < sqnr[-1] < 60
+    ranks = [row.own.sqnr for row in comparison.ranked if row.own is not None]
+    assert ranks == sorted(ranks)
+    assert 10 < ranks[0] < ranks[-1] < 60
     row = next(row for row in comparison.ranked if row.name == "y")
     ours, other = (np.asarray(files[name].run(SMALL), "float64") for name in ("int8", "float32"))
     assert row.sqnr == pytest.approx(10 * np.log10((other**2).sum() / ((ours - other) ** 2).sum()))
@@ -207,7 +208,7 @@ def test_a_quantized_file_is_compared_with_the_float_file_and_ranked_by_sqnr(tmp
     assert row.mean_error == pytest.approx(np.abs(ours - other).mean())
     worst = [row.operator for row in comparison.ranked if row.type != "DequantizeLinear"]
     assert comparison.keep_in_float(3) == worst[:3]
-    assert "lowest SQNR, with errors of earlier operators:" in str(comparison)
+    assert "lowest own SQNR, on the operands of float32" in str(comparison)
     with pytest.raises(ex.OperandError, match="at least 1"):
         comparison.keep_in_float(0)
     backwards = files["float32"].compare(files["int8"], SMALL)
@@ -243,11 +244,62 @@ def test_floating_inputs_are_cast_to_the_precision_of_each_net(tmp_path: Path) -
 
 
 @pytest.mark.spec("Q-6")
+def test_an_operators_own_error_is_computed_from_the_operands_of_the_reference(tmp_path: Path) -> None:
+    """It includes the quantization of operands, weights and the result, and no error of earlier operators."""
+    files = {name: ex.open(path) for name, path in small_files(tmp_path).items()}
+    exact = {name: files["float32"].cut(outputs=[name]).run(SMALL) for name in ("r", "f", "g", "y")}
+    rows = {row.counterpart: row for row in files["int8"].compare(files["float32"], SMALL).ranked}
+    for read, result in [("r", "f_DequantizeLinear_Output"), ("f", "g_DequantizeLinear_Output"), ("g", "y")]:
+        ours = files["int8"].cut(inputs=[read], outputs=[result]).run(exact[read]).astype("float64")
+        other = exact[result.partition("_")[0]].astype("float64")
+        own = rows[result.partition("_")[0]].own
+        assert own is not None
+        assert own.sqnr == pytest.approx(10 * np.log10((other**2).sum() / ((ours - other) ** 2).sum()), rel=1e-3)
+        assert own.max_error == pytest.approx(np.abs(ours - other).max(), rel=1e-3)
+    assert rows["r"].own == pytest.approx(rows["r"][8:12])  # nothing comes before the convolution
+    assert rows["y"].own is not None
+    assert rows["y"].own.sqnr > rows["y"].sqnr + 10  # the sigmoid reads a wrong operand, and is exact itself
+    sides = [files["casts"].compare(files["float32"], SMALL, executor=each) for each in ("simple", "onnx.reference")]
+    ours, other = ({row.name: row.own.max_error for row in each.rows if row.own} for each in sides)
+    assert {name: other[name] for name in ours} == pytest.approx(ours, rel=0.5)  # float16 sigmoids differ
+    assert all(row.own is None for row in files["float32"].compare("onnx.reference", SMALL).rows)
+
+
+@pytest.mark.spec("Q-6")
+def test_fused_and_renamed_operators_are_matched_by_the_graph(tmp_path: Path) -> None:
+    """In the int8 file, the convolution also computes the Relu, and no name is the name of the float32 file."""
+    paths = small_files(tmp_path)
+    model = onnx.load(paths["int8"])
+    for node in model.graph.node:
+        node.name = f"renamed_{node.name}"
+        for names in (node.input, node.output):
+            names[:] = [f"v_{name}" for name in names]
+    for each in (*model.graph.input, *model.graph.output, *model.graph.initializer):
+        each.name = f"v_{each.name}"
+    onnx.save(model, paths["int8"].with_name("renamed.onnx"))
+    original = ex.open(paths["float32"])
+    named = ex.open(paths["int8"]).compare(original, SMALL)
+    renamed = ex.open(tmp_path / "renamed.onnx").compare(original, SMALL)
+    expected = {row.counterpart: (row.sqnr, row.own) for row in named.ranked if row.counterpart != "x"}
+    assert {row.counterpart: (row.sqnr, row.own) for row in renamed.ranked} == expected
+    (row,) = [row for row in renamed.ranked if row.counterpart == "r"]
+    assert row.origins == (("conv", "Conv"), ("relu", "Relu"))
+    assert "  conv + relu became renamed_conv" in str(renamed)
+    assert renamed.keep_in_float(2) == ["matmul", "conv"]
+
+
+@pytest.mark.spec("Q-6")
 def test_the_view_between_precisions_is_coloured_by_noise(tmp_path: Path) -> None:
+    """A box has the largest noise in it, since a sum of percentages means nothing."""
     files = small_files(tmp_path)
     comparison = ex.open(files["int8"]).compare(ex.open(files["float32"]), SMALL)
     view = comparison.explore()
-    assert view.payload["options"]["heat"] == "noise"
+    assert view.payload["options"]["heat"] == "own noise"
+    assert [row["name"] for row in view.payload["heat"] if row["boxes"] == "max"] == [
+        "relative error",
+        "noise",
+        "own noise",
+    ]
     assert view.selected_scope == comparison.ranked[0].operator
 
 

@@ -6,10 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from explorer.cli.support import file_argument, image_inputs, memory_option, runtime_option, table_file
+from explorer.cli.support import file_argument, image_inputs, integer_option, memory_option, runtime_option, table_file
 from explorer.cli.support.output import check_output
-from explorer.cli.support.terminal import print_note, print_text
+from explorer.cli.support.terminal import print_line, print_note, print_text
 from explorer.core.errors import OperandError
+from explorer.record.escape import visible
 
 if TYPE_CHECKING:
     from explorer.net import Net
@@ -22,9 +23,10 @@ The reference comes first: a model file, a runtime, or a .npz file of arrays by 
   explorer compare float.onnx int8.onnx --input x.npz     where a quantized or float16 model goes wrong
   explorer compare onnxruntime model.onnx --input x.npz   which operator another runtime computes differently
 
-Operands are matched by name, through quantization and casts, and outputs of two files also by order. Floats are cast
-to the floating dtype of each model, and the casts are listed. Between precisions, a table ranks the operators by
-signal-to-noise ratio. The exit status is 1 if a value differs.
+Operands are matched by name, through quantization and casts, or else by the graph. Floats are cast to the floating
+dtype of each model, and the casts are listed. Between precisions, a table ranks the operators by their own error,
+computed from the reference's operands, without the errors of earlier operators. The exit status is 1 if a value
+differs.
 
 The extension of the output selects its form:
   .csv, .json  a row for each compared operand      .txt  text      .html  the graph, coloured by error
@@ -51,6 +53,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X",
         type=_tolerance,
         help="maximum relative error (default: 1e-4, 1e-2 for 16-bit floats, 0 for integers)",
+    )
+    parser.add_argument(
+        "--keep-in-float",
+        metavar="K",
+        type=integer_option.positive,
+        help="also print the K operators with the largest own error, as nodes_to_exclude of onnxruntime's quantizer",
     )
     parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="also write the comparison to a file")
     runtime_option.arguments(parser)
@@ -91,7 +99,11 @@ def execute(options: argparse.Namespace) -> int:
     comparison = net.compare(reference, arrays, tolerance=options.tolerance, executor=options.runtime or "simple")
     if output is not None:
         _write(comparison, output)
-    return report(comparison)
+    status = report(comparison)
+    if options.keep_in_float:
+        names = [visible(name) for name in comparison.keep_in_float(options.keep_in_float)]
+        print_line(f"nodes_to_exclude={names}")
+    return status
 
 
 def report(comparison: ValueComparison) -> int:

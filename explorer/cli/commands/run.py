@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from explorer.cli.commands import compare
-from explorer.cli.support import file_argument, image_inputs, memory_option, runtime_option
+from explorer.cli.support import file_argument, image_inputs, integer_option, memory_option, runtime_option
 from explorer.cli.support.output import check_output, extension_error
 from explorer.cli.support.terminal import print_line, print_note, print_text
 from explorer.core.errors import OperandError
@@ -42,7 +42,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="the .npz file to write the outputs to")
     parser.add_argument(
-        "--top", metavar="K", type=_positive, help="print the K largest elements of each row, with their indices"
+        "--top",
+        metavar="K",
+        type=integer_option.positive,
+        help="print the K largest elements of each row, with their indices",
     )
     parser.add_argument("--labels", metavar="FILE", type=Path, help="labels of the indices for --top, one per line")
     parser.add_argument(
@@ -56,12 +59,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     runtime_option.arguments(parser)
     memory_option.arguments(parser)
     image_inputs.arguments(parser)
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an integer of at least 1")
-    return int(text)
 
 
 def execute(options: argparse.Namespace) -> int:

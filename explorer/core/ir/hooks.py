@@ -88,7 +88,9 @@ class View(Protocol):
     def from_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
         """Return the ids of the nodes recorded at a line of the program, and select the first one."""
 
-    def overlay(self, values: Any, *, name: str = "overlay", unit: str = "", text: str = "") -> None:
+    def overlay(
+        self, values: Any, *, name: str = "overlay", unit: str = "", text: str = "", boxes: str = "sum"
+    ) -> None:
         """Colour nodes by numbers, given as a mapping from nodes, or by the matches of a pattern."""
 
     def overlay_times(self, before: Any) -> None:

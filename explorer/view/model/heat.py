@@ -30,6 +30,8 @@ class HeatMetric(NamedTuple):
     """recording and node → number; None for the three metrics that the front end computes at each step"""
     per: Callable[[Recording, int], float] | None = None
     """recording and node → divisor of a ratio, whose value for a box is the ratio of the two sums; None for a sum"""
+    boxes: str = "sum"
+    """the value of a box: "sum" for the sum of the values in it, or "max" for the largest; not used for a ratio"""
 
 
 METRICS: dict[str, HeatMetric] = {
@@ -59,6 +61,7 @@ def heat_json(recording: Recording, overlays: Iterable[HeatMetric] = ()) -> list
             "text": metric.text,
             "values": values,
             "per": metric.per and _values(metric, metric.per, recording),
+            "boxes": metric.boxes,
         }
         for metric, values in rows
     ]
@@ -79,13 +82,22 @@ def _values(metric: HeatMetric, of: Callable[[Recording, int], float], recording
 
 
 def overlay(
-    recording: Recording, values: Mapping[int, float], name: str, unit: str, text: str, row: str = ""
+    recording: Recording,
+    values: Mapping[int, float],
+    name: str,
+    unit: str,
+    text: str,
+    row: str = "",
+    boxes: str = "sum",
 ) -> HeatMetric:
-    """Return a metric with given numbers; a node without one gets the sum of the numbers of the nodes that it replaced.
+    """Return a metric with given numbers.
 
-    Raise OperandError for a number that is not finite, a node that is not in the recording, or an existing metric's
-    name.
+    A box gets the sum or, with ``boxes="max"``, the maximum of the numbers in it, and a node without a number that of
+    the nodes that it replaced. Raise OperandError for a number that is not finite, a node that is not in the recording,
+    an existing metric's name, or another value of ``boxes``.
     """
+    if boxes not in ("sum", "max"):
+        raise OperandError(f"boxes={boxes!r}", rule="a box must have the sum or the maximum", fix='boxes="max"')
     if name in METRICS:
         raise OperandError(
             f"an overlay with the name {name!r}",
@@ -109,8 +121,9 @@ def overlay(
     # In decision order, so that a number is carried through repeated replacements.
     for _, old, new in recording.substitutions:
         if new not in values and old in carried:
-            carried[new] = carried.get(new, 0) + carried[old]
-    return HeatMetric(name, unit, row, text, lambda recording, node: carried.get(node, 0))
+            before = carried.get(new, 0)
+            carried[new] = before + carried[old] if boxes == "sum" else max(before, carried[old])
+    return HeatMetric(name, unit, row, text, lambda recording, node: carried.get(node, 0), boxes=boxes)
 
 
 def time_difference(before: Recording, after: Recording) -> dict[int, float]:

@@ -323,6 +323,8 @@ class MetricTable(TypedDict):
     values: list[float] | None
     per: list[float] | None
     """divisors of the values of a ratio"""
+    boxes: str
+    """"sum", or "max" if a box has the largest of the values in it"""
 
 
 class OptionTable(TypedDict):

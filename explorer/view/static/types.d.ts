@@ -174,6 +174,7 @@ export interface MetricTable {
   text: string;
   values: number[] | null;
   per: number[] | null;
+  boxes: string;
 }
 
 /** Table of nodes, as columns of equal length. */

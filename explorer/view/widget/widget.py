@@ -216,19 +216,25 @@ class GraphView(NotebookWidget):
         self._read_depth()
 
     def overlay(
-        self, values: Mapping[int | str, float], *, name: str = "overlay", unit: str = "", text: str = ""
+        self,
+        values: Mapping[int | str, float],
+        *,
+        name: str = "overlay",
+        unit: str = "",
+        text: str = "",
+        boxes: str = "sum",
     ) -> None:
-        """Colour the graph by a number for each node, summed over boxes, as a further choice next to the costs.
+        """Colour the graph by a number for each node, as a further choice next to the costs.
 
-        Keys are node ids, or names of operators, layers or scopes, whose last node gets the number; a node that
-        replaces others in a later stage has their sum. Negative numbers are drawn in another colour. ``unit`` is
-        written after the numbers ("µs" and "B" with their larger units), and ``text`` explains the legend; another
-        overlay with the same name replaces the first. Raise OperandError for an unknown key, and for a number that is
-        not finite.
+        Keys are node ids, or names of operators, layers or scopes, whose last node gets the number. A box has the sum
+        of the numbers in it or, with ``boxes="max"``, the largest, like a node that replaces others in a later stage.
+        Negative numbers are drawn in another colour. ``unit`` is written after the numbers ("µs" and "B" with their
+        larger units), and ``text`` explains the legend; another overlay with the same name replaces the first. Raise
+        OperandError for an unknown key, and for a number that is not finite.
         """
         nodes = NodesByName(self.recording)
         numbers = {nodes[key][-1] if isinstance(key, str) else key: value for key, value in values.items()}
-        self._lay_over(overlay(self.recording, numbers, name, unit, text))
+        self._lay_over(overlay(self.recording, numbers, name, unit, text, boxes=boxes))
 
     def _lay_over(self, metric: HeatMetric) -> None:
         """Add a metric to the choice of this view, and colour the graph by it."""

@@ -45,12 +45,15 @@ def test_an_int8_file_is_ranked_against_its_float_file(folder: Path, capsys: pyt
     for output in ("out.csv", "out.json", "out.txt", "out.html"):
         assert main(["compare", "float32.onnx", "int8.onnx", "--input", "x.npz", "-o", output]) == 1
         text = capsys.readouterr()
-        assert "lowest SQNR" in text.out
+        assert "lowest own SQNR, on the operands of float32" in text.out
         assert f"wrote {output}" in text.err
+    assert main(["compare", "float32.onnx", "int8.onnx", "--input", "x.npz", "--keep-in-float", "2"]) == 1
+    assert capsys.readouterr().out.endswith("nodes_to_exclude=['matmul', 'conv']\n")
     rows = json.loads(Path("out.json").read_text())
     comparison = ex.open("int8.onnx").compare(ex.open("float32.onnx"), SMALL)
     assert [row["operator"] for row in rows] == [row.operator for row in comparison.rows]
-    assert [row["sqnr_db"] for row in rows] == pytest.approx([row.sqnr for row in comparison.rows])
+    assert [row["sqnr"] for row in rows] == pytest.approx([row.sqnr for row in comparison.rows])
+    assert [row["own_sqnr"] for row in rows] == pytest.approx([row.rank for row in comparison.rows])
     with Path("out.csv").open(newline="") as file:
         table = list(csv.DictReader(file))
     assert [float(row["max_error"]) for row in table] == pytest.approx([row["max_error"] for row in rows])

@@ -36,6 +36,7 @@ def test_the_payload_contains_the_values_of_a_custom_metric() -> None:
         "text": "reuse",
         "values": [count / 8 for count in recording.nodes.flops],
         "per": None,
+        "boxes": "sum",
     }
 
 

@@ -51,6 +51,8 @@ def test_a_replacement_has_the_sum_of_the_replaced_nodes(program) -> None:
     kept = recording.resolver(recording.end).get(other, other)
     assert kept != other
     assert metric.of(recording, kept) == 2.0
+    metric = overlay(recording, {other: 2.0, one: 3.0}, "mine", "", "", boxes="max")
+    assert metric.of(recording, kept) == 3.0
 
 
 @pytest.mark.parametrize(

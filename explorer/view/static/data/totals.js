@@ -12,9 +12,10 @@ import { RowIndex } from "./row_index.js";
  */
 
 /**
- * @typedef {{name: string, unit: string, row: string, text: string, values: number[] | null, per?: number[] | null}} Metric
+ * @typedef {{name: string, unit: string, row: string, text: string, values: number[] | null, per?: number[] | null, boxes?: string}} Metric
  *   A row of Python's table of heat metrics; `values` has a value for each node, null if this module computes the sums itself.
- *   A ratio also has `per`, the values by which they are divided: a box has the ratio of the two sums.
+ *   A ratio also has `per`, the values by which they are divided: a box has the ratio of the two sums. `boxes` is "max" if a box
+ *   has the largest of the values in it instead of their sum.
  */
 
 const UNITS = { __proto__: null, "µs": microsText, B: bytesText };
@@ -36,8 +37,14 @@ export function nodeValue(/** @type {{values: any, per?: any}} */ { values, per 
   return per ? quotient(values[node], per[node]) : values[node];
 }
 
-/** Return the value of a metric for a box: its sum, or the ratio of two sums. @param {Metric} metric @param {Cost} cost */
+/** Return whether a box has the largest of the values in it. @param {{boxes?: string}} metric */
+export function isLargest({ boxes }) {
+  return boxes === "max";
+}
+
+/** Return the value of a metric for a box: its sum, its largest value, or the ratio of two sums. @param {Metric} metric @param {Cost} cost */
 export function boxValue(metric, cost) {
+  if (isLargest(metric)) return cost[countName(metric)] ? cost[mostName(metric)] : 0;
   const sum = cost[sumName(metric)];
   return metric.per ? quotient(sum, cost[perName(metric)]) : sum;
 }

@@ -3,7 +3,7 @@
 import { explained } from "./term_tooltips.js";
 import { html } from "../dom.js";
 import { bytesText, counted, countText, grouped } from "../data/number_format.js";
-import { boxValue, metricText, spread, sumName } from "../data/totals.js";
+import { boxValue, isLargest, metricText, spread, sumName } from "../data/totals.js";
 
 const LISTED = 12;
 
@@ -17,7 +17,7 @@ export function costTable(totals, cost, whole, known = [], place = "") {
     ["inputs, constants", cost.others && counted(cost.others, "element")],
   ];
   const value = (metric) => {
-    const text = `${amount(metric, boxValue(metric, cost))}${metric.per ? "" : share(sumName(metric))}${spreadText(metric, cost)}`;
+    const text = `${amount(metric, boxValue(metric, cost))}${metric.per || isLargest(metric) ? "" : share(sumName(metric))}${spreadText(metric, cost)}`;
     if (metric.values || metric.name !== "time" || !place) return text;
     return cost.time ? `${text} · ${place}` : place;
   };
@@ -68,11 +68,12 @@ export function elsewhere(trace, costs, totals, box) {
   return `${costs[box].time ? "partly " : ""}computed in ${name}`;
 }
 
-/** The mean and the maximum of an added metric over the nodes of a box; a ratio has no sum, and its value is a mean already. */
+/** The mean and the maximum of an added metric over the nodes of a box, without the one that is its value already. */
 function spreadText(metric, cost) {
   const found = metric.values && spread(metric, cost);
   if (!found) return "";
-  return `${metric.per ? "" : ` · mean ${amount(metric, found.mean)}`} · max ${amount(metric, found.most)}`;
+  const mean = metric.per ? "" : ` · mean ${amount(metric, found.mean)}`;
+  return isLargest(metric) ? mean : `${mean} · max ${amount(metric, found.most)}`;
 }
 
 /** Format a metric's number for a column with its name, without repeating the name as the unit. */

@@ -1,0 +1,210 @@
+"""Matching of the operands of two nets that are files of one model, such as float32 and int8.
+
+Names of operands decide, also through the quantization and the casts that a file of another precision contains
+(:class:`Operands`). Operands whose names differ are matched by the graph: operators of the same type that read matched
+operands, where one of them may have taken over the operators after it (a Relu after a convolution).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+from explorer.core.types.tensor_type import Array
+from explorer.net.definition.definition import NetDefinition, OperatorDefinition
+
+_SUFFIXES = ("_QuantizeLinear_Input", "_DequantizeLinear_Output")
+"""what onnxruntime's quantizer appends to the name of an operand"""
+_THROUGH = {"DequantizeLinear": ("QuantizeLinear",), "Cast": ()}
+"""operator type whose result stands for its first operand → types through which this operand also stands for theirs"""
+CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Cast"})
+"""operator types that change the precision of an operand"""
+
+
+class Operands:
+    """Operands of a net by the operand that they stand for.
+
+    The result of a Dequantize(Quantize(v)) or a Cast(v) stands for v (``_THROUGH``), and a name with a suffix of
+    onnxruntime's quantizer (``_SUFFIXES``) for the name without it.
+    """
+
+    def __init__(self, definition: NetDefinition) -> None:
+        self.definition = definition.ssa
+        self.operators = definition.ssa.topological_order
+        self.order = [blob for operator in self.operators for blob in operator.outputs]
+        self._producers = {blob: operator for operator in self.operators for blob in operator.outputs}
+
+    def root(self, name: str) -> str:
+        """Return the operand that an operand is a quantized or cast form of; the operand itself if there is none."""
+        while (steps := self._steps(name)) is not None:
+            name = steps[-1].inputs[0]
+        return name
+
+    def conversions(self, name: str) -> list[OperatorDefinition]:
+        """Return the operators that compute an operand from its root, in the order in which they run."""
+        chain: list[OperatorDefinition] = []
+        while (steps := self._steps(name)) is not None:
+            chain += steps
+            name = steps[-1].inputs[0]
+        return chain[::-1]
+
+    def _steps(self, name: str) -> list[OperatorDefinition] | None:
+        """Return the operator, or two, that convert an operand, last first; None if nothing does."""
+        producer = self._producers.get(name)
+        if producer is None or producer.type not in _THROUGH or not producer.inputs:
+            return None
+        through = _THROUGH[producer.type]
+        if not through:
+            return [producer]
+        inner = self._producers.get(producer.inputs[0])
+        return [producer, inner] if inner is not None and inner.type in through and inner.inputs else None
+
+    def operator(self, name: str) -> OperatorDefinition:
+        """Return the operator that computes an operand, before its quantization or casts."""
+        return self._producers.get(self.root(name)) or self._producers[name]
+
+    def names(self, name: str) -> list[str]:
+        """Return the names that an operand may have in another file of the model; its own name is first."""
+        root = self.root(name)
+        return [*dict.fromkeys([name, root, _without_suffix(name), _without_suffix(root)])]
+
+    @cached_property
+    def converters(self) -> frozenset[str]:
+        """Names of the operators that quantize, dequantize or cast an operand of the net."""
+        return frozenset([each.name for blob in self.order for each in self._steps(blob) or ()])
+
+    @cached_property
+    def readers(self) -> Mapping[str, list[tuple[OperatorDefinition, int]]]:
+        """Each root → the operators that read it or a form of it, with the positions of this operand."""
+        found: dict[str, list[tuple[OperatorDefinition, int]]] = {}
+        for operator in self.operators:
+            if operator.name not in self.converters:
+                for index, name in enumerate(operator.inputs):
+                    found.setdefault(self.root(name), []).append((operator, index))
+        return found
+
+    @cached_property
+    def outputs(self) -> frozenset[str]:
+        """Roots of the net's outputs."""
+        return frozenset([self.root(name) for name in self.definition.outputs])
+
+    def uses(self, root: str) -> tuple[list[tuple[str, int]], bool]:
+        """Return the types of the operators that read a root, with positions, and whether it is an output."""
+        return sorted([(operator.type, index) for operator, index in self.readers.get(root, ())]), root in self.outputs
+
+
+def _without_suffix(name: str) -> str:
+    return next((name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)), name)
+
+
+def matched(operands: Operands, known: Container[str]) -> dict[str, str]:
+    """Map operands, in topological order, to the names in ``known`` that they stand for."""
+    found = {}
+    for blob in operands.order:
+        name = next((name for name in operands.names(blob) if name in known), None)
+        if name is not None:
+            found[blob] = name
+    return found
+
+
+class ReferenceValues(NamedTuple):
+    """Values of a reference."""
+
+    name: str
+    values: Mapping[str, Array]
+    """keyed by names of operands, as the net's file or the reference's has them"""
+    origins: Mapping[str, str] = {}
+    """key → name of the operand in the reference, where it is another"""
+    converted: Collection[str] = ()
+    """keys of values that the reference has quantized or cast"""
+    operands: Operands | None = None
+    """operands of the reference, if it is a net"""
+
+
+def in_terms_of(definition: NetDefinition, other: NetDefinition, values: Mapping[str, Array]) -> ReferenceValues:
+    """Return the values of a net ``other`` by names of operands that those of ``definition`` may stand for."""
+    ours, theirs = Operands(definition), Operands(other)
+    known = {name for blob in ours.order for name in ours.names(blob)}
+    # Of several forms of an operand, the last is what the next operators read.
+    last = {name: blob for blob, name in matched(theirs, known).items() if blob in values}
+    forms = {
+        root: blob
+        for blob in theirs.order
+        if blob in values and ((root := theirs.root(blob)) == blob or values[blob].dtype.kind in "fc")
+    }
+    by_name = {
+        ours.root(blob): theirs.root(last.get(name, name)) for blob, name in matched(ours, {*values, *last}).items()
+    }
+    pairs = _pairs(ours, theirs, by_name)
+    # Exporters name outputs differently, but keep their order.
+    for own, name in zip(ours.definition.outputs, theirs.definition.outputs, strict=False):
+        pairs.setdefault(ours.root(own), theirs.root(name))
+    for own, root in pairs.items():
+        if own not in by_name and root in forms:
+            last.setdefault(own, forms[root])
+    origins = {name: blob for name, blob in last.items() if blob != name}
+    known_values = {**values, **{name: values[blob] for name, blob in origins.items()}}
+    converted = {name for name in known_values if theirs.conversions(origins.get(name, name))}
+    return ReferenceValues(other.name, known_values, origins, converted, theirs)
+
+
+def _pairs(ours: Operands, theirs: Operands, by_name: Mapping[str, str]) -> dict[str, str]:
+    """Return each of our roots → the root in the other net, by name or else by the graph."""
+    pairs = {**dict(zip(ours.definition.inputs, theirs.definition.inputs, strict=False)), **by_name}
+    taken = {*pairs.values()}
+    for operator in ours.operators:
+        new = [blob for blob in operator.outputs if blob not in pairs]
+        if operator.name in ours.converters or len(new) < len(operator.outputs):
+            continue
+        reads = {index: pairs[root] for index, name in enumerate(operator.inputs) if (root := ours.root(name)) in pairs}
+        other = _same(theirs, operator, reads) if reads else None
+        for own, found in zip(operator.outputs, other.outputs if other else (), strict=False):
+            partner = _taken_over(theirs, found, ours.uses(own))
+            if partner is not None and partner not in taken:
+                pairs[own] = partner
+                taken.add(partner)
+    return pairs
+
+
+def _same(theirs: Operands, operator: OperatorDefinition, reads: Mapping[int, str]) -> OperatorDefinition | None:
+    """Return the only operator of the same type that reads these roots at these positions."""
+    (index, root), *rest = reads.items()
+    found = [
+        other
+        for other, position in theirs.readers.get(root, ())
+        if position == index
+        and other.type == operator.type
+        and all(at < len(other.inputs) and theirs.root(other.inputs[at]) == name for at, name in rest)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _taken_over(theirs: Operands, root: str, uses: object) -> str | None:
+    """Return the operand with these uses: a result, or the result of the operators after it, which have one reader."""
+    while theirs.uses(root) != uses:
+        readers = {operator.name: operator for operator, _ in theirs.readers.get(root, ())}
+        operator = next(iter(readers.values()), None)
+        if len(readers) != 1 or operator is None or len(operator.outputs) != 1 or root in theirs.outputs:
+            return None
+        root = operator.outputs[0]
+    return root
+
+
+def origins_of(theirs: Operands, compared: Iterable[str]) -> dict[str, tuple[OperatorDefinition, ...]]:
+    """Return each compared operand → the operators that compute it from other compared operands, in order.
+
+    An operator whose own result is not compared belongs to the first operand that needs it.
+    """
+    roots = {theirs.root(name) for name in compared}
+    left: dict[str, list[OperatorDefinition]] = {}
+    found: dict[str, tuple[OperatorDefinition, ...]] = {}
+    for operator in theirs.operators:
+        if operator.name in theirs.converters or operator.type in CONVERSIONS:
+            continue
+        group = [each for name in operator.inputs for each in left.pop(theirs.root(name), ())] + [operator]
+        ends = [blob for blob in operator.outputs if blob in roots]
+        found.update(dict.fromkeys(ends, tuple(group)))
+        if not ends and operator.outputs:
+            left[operator.outputs[0]] = group
+    return found

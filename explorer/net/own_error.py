@@ -1,0 +1,92 @@
+"""Net whose operators read a reference's values, so that each result has only the error of its own operator.
+
+The operators of the compared net are kept. Each operand that the reference has becomes an input with the reference's
+value. Its quantization or casts are computed from this value, and the operators read the result. An operator's own
+error is therefore the error of its quantized operands, its weights, its computation, and the quantization of its
+result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from explorer.core.types.tensor_type import Array
+from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition
+from explorer.net.operand_matching import Operands
+
+
+class OwnNet(NamedTuple):
+    """Definition of the net, and the names that differ from the compared net's."""
+
+    definition: NetDefinition
+    inputs: Mapping[str, str]
+    """operand of the compared net that has become an input → name of the input"""
+    copies: Mapping[str, str]
+    """name of a copied operator → name of the operator in the compared net"""
+
+
+def own_net(operands: Operands, sources: Mapping[str, Array], outputs: Iterable[str]) -> OwnNet:
+    """Return the net that reads ``sources``, the reference's values by root, as inputs, and computes ``outputs``.
+
+    Operators with inner graphs read their operands as the compared net does.
+    """
+    definition = operands.definition
+    blob = _unused(definition.has_blob)
+    name = _unused({operator.name for operator in operands.operators}.__contains__)
+    inputs = {root: blob(f"{root} of the reference") for root in sources}
+    read: dict[str, str] = dict(inputs)
+    """operand → what operators read in its place"""
+    copied: dict[str, OperatorDefinition] = {}
+    for form in operands.order:
+        if operands.root(form) not in sources:
+            continue
+        for step in operands.conversions(form):
+            if step.outputs[0] not in read:
+                read[step.outputs[0]] = blob(f"{step.outputs[0]} of the reference")
+                copied[name(f"{step.name} of the reference")] = _reading(
+                    replace(step, outputs=(read[step.outputs[0]],)), read
+                )
+    kept = [
+        operator if operator.name in operands.converters or operator.bodies else _reading(operator, read)
+        for operator in operands.operators
+    ]
+    copies = {new: operator.name for new, operator in copied.items()}
+    types = {each.name: each.declared_type for each in definition.blobs.values()}
+    types |= {
+        new: BlobType(sources[root].shape, definition.blobs[root].dtype or sources[root].dtype.name)
+        for root, new in inputs.items()
+    }
+    made = NetDefinition.of(
+        definition.name,
+        [*[replace(operator, name=new) for new, operator in copied.items()], *kept],
+        [*definition.inputs, *inputs.values()],
+        outputs,
+        types,
+        source=definition.source,
+        weights=definition.weights,
+        dialect=definition.dialect,
+        doc=definition.doc,
+    )
+    return OwnNet(made, inputs, copies)
+
+
+def _reading(operator: OperatorDefinition, read: Mapping[str, str]) -> OperatorDefinition:
+    """Return an operator that reads other operands."""
+    return replace(
+        operator,
+        inputs=tuple([read.get(name, name) for name in operator.inputs]),
+        input_names={key: read.get(name, name) for key, name in operator.input_names.items()},
+    )
+
+
+def _unused(is_taken: Callable[[str], bool]) -> Callable[[str], str]:
+    """Return a function that adds primes to a name until nothing else has it."""
+
+    def name(wanted: str) -> str:
+        while is_taken(wanted):
+            wanted += "'"
+        return wanted
+
+    return name
