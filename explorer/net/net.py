@@ -52,7 +52,7 @@ from explorer.net.building.diagnostics import (
     unknown_types,
     unknown_types_error,
 )
-from explorer.net.building.example_shapes import Shapes, assumptions, unknown_input
+from explorer.net.building.example_shapes import Shapes, assumptions, guesses, unknown_input
 from explorer.net.building.inputs import is_shape
 from explorer.net.building.weights import NetWeights
 from explorer.net.definition import edits
@@ -275,7 +275,9 @@ class Net:
         """Return descriptions of all problems that prevent a run, and of operands and weights that contradict the
         file."""
         with gc_paused():
-            return find_problems(self._preview_build(), self.table)
+            build = self._preview_build()
+            shapes = {name: node.shape for name, node in named_leaves(build.inputs) if name not in self._assumed}
+            return find_problems(build, self.table, guesses(self.definition, shapes))
 
     def nodes(self, name: str) -> list[Expr]:
         """Return the expressions in ``preview_plan()`` that belong to the operator, operand, weight or box ``name``."""

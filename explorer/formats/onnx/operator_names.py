@@ -17,8 +17,11 @@ from explorer.formats.common.unique_names import UniqueNames
 from explorer.formats.onnx.function_inlining import ExpandedNode
 from explorer.net.definition.definition import OperatorDefinition
 
-_GENERATED = re.compile(r"node_.*|n?[0-9]+|val_[0-9]+|[A-Za-z]+_[0-9]+|")
-"""generated names without information: names by torch's exporter, and types followed by a number"""
+_GENERATED = re.compile(r"node_.*|n?[0-9]+|val_[0-9]+|[A-Za-z]+_[0-9]+|(?:\w+\.)*(?P<type>[A-Za-z]+)\.[0-9]+|")
+"""generated names without information: names by torch's exporter, and types followed by a number
+
+A name with a dot, such as ``Add.1`` or ``p2o.Add.1`` by paddle2onnx, is generated only if it contains the node's type.
+"""
 _SCOPES_LENGTH = 4096
 """maximum length of a list of scopes, because ``ast.literal_eval`` is slow for hostile input"""
 _ROOTS = ("", "torch_nn", "main_graph", "torch-jit-export")
@@ -99,10 +102,20 @@ def _boxes(placed: ExpandedNode, name: str, weights: list[str]) -> tuple[str, ..
         return (*placed.calls, *modules)
     if "/" in name:
         return _path_boxes(name.split("/")[:-1])
-    owners = {weight.rpartition(".")[0] for weight in weights if "." in weight}
+    owners = {owner for weight in weights if (owner := _module(weight))}
     if len(owners) == 1:
         return tuple(part for part in owners.pop().split(".") if part)
-    return () if _GENERATED.fullmatch(placed.node.name) else None
+    generated = _GENERATED.fullmatch(placed.node.name)
+    return () if generated and generated["type"] in (None, placed.node.op_type) else None
+
+
+def _module(weight: str) -> str:
+    """Return the path of the module that has a weight, "" if the name of the weight is no path of a parameter.
+
+    A name that ends with a number, such as ``helper.constant.3``, was generated.
+    """
+    module, _, parameter = weight.rpartition(".")
+    return "" if parameter.isdecimal() else module
 
 
 def _scope_modules(scopes: str) -> tuple[str, ...] | None:

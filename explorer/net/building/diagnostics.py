@@ -19,7 +19,7 @@ from explorer.net.building.builder import Build, NetBuilder
 from explorer.net.building.containers import leaves
 from explorer.net.building.unsupported import Opaque
 from explorer.net.definition.declared_types import disagreement
-from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
+from explorer.net.definition.definition import Dimension, NetDefinition, OperatorDefinition, graph_error
 from explorer.net.operators.table import OperatorTable, Remedy
 from explorer.record.escape import visible
 from explorer.record.reasons import counted_text
@@ -58,6 +58,27 @@ def unknown_types(definition: NetDefinition, table: OperatorTable) -> list[Unkno
     ]
 
 
+def behind_unknown_types(definition: NetDefinition, table: OperatorTable) -> set[str]:
+    """Return the names of the operators that read results of unknown operators, directly or through others.
+
+    Results with declared lengths do not count. If a length is not declared, it is unknown behind such an operator.
+    """
+    uncertain: set[str] = set()
+    names: set[str] = set()
+    for operator in definition.ssa.topological_order:
+        if operator.type not in table:
+            shapes = {blob: definition.ssa.blobs[blob].shape for blob in operator.outputs}
+            uncertain.update(blob for blob, shape in shapes.items() if shape is None or not all(map(_is_length, shape)))
+        elif not uncertain.isdisjoint(operator.inputs):
+            names.add(operator.name)
+            uncertain.update(operator.outputs)
+    return names
+
+
+def _is_length(size: Dimension) -> bool:
+    return isinstance(size, int)
+
+
 def unknown_types_error(source: str, unknown: list[UnknownType], table: OperatorTable) -> ExplorerError:
     """Return the error for a net with unknown operator types, with a fix for the first of them."""
     first = unknown[0]
@@ -75,10 +96,11 @@ def unknown_types_error(source: str, unknown: list[UnknownType], table: Operator
     )
 
 
-def find_problems(build: Build, table: OperatorTable) -> list[str]:
+def find_problems(build: Build, table: OperatorTable, guesses: str = "") -> list[str]:
     """Return descriptions of the problems that keep a net from running, and of operands that contradict the file.
 
     An operand contradicts the file if its type differs from its declared type. Problems are in topological order.
+    ``guesses`` is a line about guessed lengths, for the first problem that may depend on them.
     """
     definition = build.definition
     order = {operator.name: index for index, operator in enumerate(definition.ssa.topological_order, 1)}
@@ -87,7 +109,12 @@ def find_problems(build: Build, table: OperatorTable) -> list[str]:
         for unknown in unknown_types(definition, table)
     ]
     problems += [(order.get(name, 0), text) for name, text in _weight_findings(definition)]
-    problems += [(order[names[0]], _finding(names, build)) for names in _grouped_problems(build, table)]
+    shape_problems = [(order[names[0]], _finding(names, build)) for names in _grouped_problems(build, table)]
+    if shape_problems and guesses:
+        first = min(range(len(shape_problems)), key=lambda index: shape_problems[index][0])
+        rank, text = shape_problems[first]
+        shape_problems[first] = rank, f"{text}\n  {guesses}"
+    problems += shape_problems
     problems += [(order.get(producer, 0), text) for producer, text in _contradictions(build)]
     return [text for _, text in sorted(problems, key=lambda finding: finding[0])]
 
@@ -95,7 +122,10 @@ def find_problems(build: Build, table: OperatorTable) -> list[str]:
 def _grouped_problems(build: Build, table: OperatorTable) -> list[list[str]]:
     """Return the names of the operators that cannot run, grouped by type and reason."""
     groups: dict[tuple[str, ...], list[str]] = {}
+    behind = behind_unknown_types(build.definition, table)
     for name, error in build.problems.items():
+        if name in behind:
+            continue
         operator = build.definition.ssa.operator(name)
         # Unknown types are already listed. An operator that reads their results is not a separate problem.
         if operator.type in table and not any(_is_untyped(build.values[blob]) for blob in operator.inputs):

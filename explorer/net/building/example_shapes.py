@@ -14,7 +14,7 @@ from explorer.core.errors import ExplorerError, OperandError, UnknownNameError
 from explorer.core.types.tensor_type import Shape
 from explorer.net.building.builder import Build
 from explorer.net.building.containers import EXAMPLE_LENGTH
-from explorer.net.building.diagnostics import unknown_types
+from explorer.net.building.diagnostics import behind_unknown_types, unknown_types
 from explorer.net.definition.declared_types import Lengths, is_name, is_open, shape_text
 from explorer.net.definition.definition import Dimension, NetDefinition, graph_error
 from explorer.net.operators.table import OperatorTable
@@ -27,6 +27,8 @@ _SIDES = (224, 32, 28, 64, 96, 128, 227, 256, 299, 320, 384, 416, 512, 640)
 """image heights and widths, most common first"""
 _REST = (16, 1)
 """lengths tried for axes that are neither batch nor image axes: first a short sequence"""
+_LONG = (512, 4096, 16_000)
+"""lengths tried for these axes of nets without images, such as nets that cut audio into frames"""
 _ALL = (1, 2, 16, 64)
 """lengths tried for all axes if nothing else fits"""
 _RANKS = (2, 1, 3, 4, 0)
@@ -61,10 +63,11 @@ def fitting_shapes(
     if not (is_open(definition) or without_rank) or len(known) == len(definition.inputs):
         return _filled(definition, lambda name, axis: None, known=known)
     unknown = {operator.name for type in unknown_types(definition, table) for operator in type.operators}
+    unknown |= behind_unknown_types(definition, table)
     best: tuple[int, dict[str, Shape]] | None = None
     # Each attempt builds the whole net, so large nets get fewer attempts to keep opening fast.
     for shapes in islice(_candidates(definition, known), max(4, _MAX_OPERATORS // _build_cost(definition))):
-        # Operators of unknown types fail for every shape, so they provide no information.
+        # Operators of unknown types, and operators behind them, may fail for every shape.
         misfits = len(build(shapes).problems.keys() - unknown)
         if not misfits:
             return shapes
@@ -102,6 +105,23 @@ def assumptions(definition: NetDefinition, shapes: Shapes) -> str:
     known = [f"{name} = {length}" for name, length in named.items()]
     known += [f"{name}: {EXAMPLE_LENGTH} elements" for name in shapes if definition.input(name).is_sequence]
     return ", ".join([*known, *(lines if len(unnamed) > 1 else [f"? = {length}" for length in unnamed])])
+
+
+def guesses(definition: NetDefinition, shapes: Shapes) -> str:
+    """Return a line about the lengths that the file leaves open and that were guessed; "" if there are none."""
+    guessed = {
+        name: shape
+        for name, shape in shapes.items()
+        if name in definition.inputs and definition.input(name).shape != shape
+    }
+    if not guessed:
+        return ""
+    name, shape = next(iter(guessed.items()))
+    return (
+        f"guessed: {assumptions(definition, guessed)}, because the file leaves these lengths open\n"
+        f"  fix: if they do not fit, give others: --shape {name}={'x'.join(map(str, shape))}, "
+        f"or net.assume({{{name!r}: {shape}}})"
+    )
 
 
 def _filled(
@@ -153,7 +173,7 @@ def _candidates(definition: NetDefinition, known: Shapes) -> Iterator[dict[str, 
     has_images = any(sides.values())
     tried: list[dict[str, Shape]] = []
     ranks = _RANKS if any(definition.input(name).shape is None for name in declared) else (None,)
-    for rest in (*_CHANNELS, *_REST) if has_images else _REST:
+    for rest in (*_CHANNELS, *_REST) if has_images else (*_REST, *_LONG):
         for side in _SIDES if has_images else (0,):
             # Defaults bind the loop's values now, since a closure would see the last iteration's values.
             def length(name: str, axis: int, side: int = side, rest: int = rest) -> int:

@@ -22,7 +22,10 @@ from explorer.net.definition.operator_definition import matches_dtype, memory_dt
 _MAX_LISTED = 8
 """maximum number of keys listed in an error"""
 _NAME = re.compile(r"[^\W\d][\w.-]*")
-_NUMBER = re.compile(r"s\d+")
+_NUMBER = re.compile(
+    r"s\d+|unk_+\d+|.*DynamicDimension\.\d+|[A-Z].*_dim_\d+|.*_o\d+__d\d+|.*_dynamic_axes_\d+|gen_dim_\d+"
+)
+"""lengths that tools number: torch's exporters, ONNX's and ONNX Runtime's shape inference, tf2onnx and paddle2onnx"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ def shape_text(shape: tuple[Dimension, ...] | None) -> str:
 def is_name(size: Dimension) -> TypeGuard[str]:
     """Return whether a declared length is a meaningful name: "batch", but not "s77" or "s53//2 + 1".
 
-    torch's exporter numbers unnamed lengths, and writes derived lengths as expressions.
+    Exporters and shape inference number unnamed lengths, and write derived lengths as expressions.
     """
     return isinstance(size, str) and _NAME.fullmatch(size) is not None and _NUMBER.fullmatch(size) is None
 

@@ -199,6 +199,24 @@ def test_boxes_come_from_paths_metadata_and_weights(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("prefix", ["", "p2o."])
+def test_generated_names_with_dots_are_no_boxes(tmp_path: Path, prefix: str) -> None:
+    """`Add.1` and the weight `helper.constant.3` by paddle2onnx name no modules; the operator `encoder.1` is in one."""
+    nodes = [
+        node("Mul", ["x", "helper.constant.3"], ["a"], f"{prefix}Mul.0"),
+        node("Add", ["a", "p2o.reshape.7.0"], ["b"], f"{prefix}Add.1"),
+        node("Conv", ["b", "conv2d_1.w_0"], ["c"], f"{prefix}Conv.2"),
+        node("Neg", ["c"], ["y"], "encoder.1"),
+    ]
+    constants = {name: np.full((3, 1, 1), 0.5, np.float32) for name in ("helper.constant.3", "p2o.reshape.7.0")}
+    constants["conv2d_1.w_0"] = np.ones((3, 3, 1, 1), np.float32)
+    net = opened(model(nodes, {"x": (FLOAT, [1, 3, 4, 4])}, ["y"], constants), tmp_path)
+    boxes = {name: path[:-1] for name, path in box_paths(net.definition).items()}
+    assert boxes == {
+        f"{prefix}Mul.0": (), f"{prefix}Add.1": (), f"{prefix}Conv.2": ("conv2d_1",), "encoder.1": ("encoder",),
+    }  # fmt: skip
+
+
 @pytest.mark.spec("V-7")
 def test_the_box_of_a_sliced_weight_contains_its_slices_and_the_nodes_between(tmp_path: Path) -> None:
     """A recurrent layer with sliced gates is not part of the preceding embedding; a shared weight determines no box."""

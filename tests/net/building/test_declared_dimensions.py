@@ -64,6 +64,17 @@ def test_a_dimension_has_the_name_in_the_file_independent_of_its_length(tmp_path
     assert "add" not in declared
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["DynamicDimension.0", "Transposeenh_dim_0", "Reshape_470_o0__d2", "unk__29", "x_dynamic_axes_1", "gen_dim_3"],
+)
+def test_a_length_that_a_tool_numbered_has_no_name(tmp_path: Path, name: str) -> None:
+    net = opened(model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, [name, "batch_dim"])}, ["y"]), tmp_path)
+    recording = net.plan((2, 3)).recording
+    assert labelled(recording) == {"x": "2×batch_dim=3 float32", "relu": "2×3 float32"}
+    assert net.preview_plan().title == "m (batch_dim = 16, ? = 1)"
+
+
 @pytest.mark.spec("V-7")
 def test_equal_lengths_do_not_share_a_name(tmp_path: Path) -> None:
     """If batch, seq and an unnamed length are all 4, each keeps its declared name."""
