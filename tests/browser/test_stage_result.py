@@ -1,5 +1,6 @@
 """Whole stages: the result precedes the decisions, the selection stays visible, and playback is readable."""
 
+import re
 from datetime import datetime
 from pathlib import Path
 
@@ -12,7 +13,8 @@ from explorer.record import Recording
 from explorer.record.reasons import micros_text
 from explorer.view.export.html_page import html
 from explorer.view.model.stage_texts import stage_result
-from tests.browser.player import press, stage
+from explorer.view.tree.scopes import scope_path
+from tests.browser.player import box, press, stage
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
@@ -73,6 +75,26 @@ def test_keys_of_stages_skip_folded_ones(show):
     view.locator(".ex-folded").first.click()
     press(view, "]")
     expect(stage(view)).to_contain_text("dedup")
+
+
+@pytest.mark.spec("V-25")
+def test_closed_boxes_count_the_decisions_of_a_stage_inside(show, resnet):
+    """A whole stage marks the closed boxes in which it decided anything; a single decision marks them differently."""
+    view = show(resnet, position=0)
+    marks = view.locator(".ex-box .ex-decided:not(.ex-none)")
+    expect(marks).to_have_count(0)
+    chip(view, "fuse").click()
+    first, last = next((each.first, each.last) for each in resnet.stages if each.name == "fuse")
+    inside = {node for node in range(len(resnet.nodes)) if "layer2" in scope_path(resnet, node)}
+    verdicts = [each.verdict for each in resnet.decisions[first:last] if inside.intersection(each.subjects)]
+    applied, declined = verdicts.count("applied"), verdicts.count("declined")
+    expect(box(view, "layer2").locator(".ex-decided")).to_have_text(f"{applied}✓ {declined}✗")
+    expect(box(view, "layer2")).to_have_accessible_name(
+        re.compile(f"{applied} applied inside, {declined} declined inside")
+    )
+    expect(box(view, "convbn2d_0").locator(".ex-decided")).to_have_text("1✓")
+    press(view, ".")
+    expect(marks).to_have_count(0)
 
 
 @pytest.mark.spec("V-1", "V-5")

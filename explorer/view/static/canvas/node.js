@@ -187,6 +187,8 @@ function fillPill(element, text, x, y) {
   put(label, "y", y + 3.5);
 }
 
+const VERDICTS = [["applied", "✓"], ["declined", "✗"]];
+
 /** Drawing of one box: closed, as a stack of nodes; open, as a frame with a title. */
 export class BoxView {
   /** @param {import("../data/trace.js").Trace} trace @param {number} index @param {boolean} open */
@@ -199,13 +201,14 @@ export class BoxView {
     this.details = open ? [] : this.box.text.slice(1).map(() => svg("text", { class: "ex-second" }));
     this.sign = svg("path", { class: "ex-sign" });
     this.news = pill("ex-tag", 14);
+    this.decided = pill("ex-decided", 14);
     this.output = pill("ex-asked", 14);
     this.differs = pill("ex-differs", 14);
     // A single operator of a file is not drawn as a stack.
     const under = trace.isOperator(index) ? [] : [this.under];
     // Edges enter an open box across its header, so its title is drawn over them.
     this.label = svg("g", { class: "ex-box-label", "aria-hidden": "true" }, ...(open ? [this.name] : []));
-    const parts = open ? [this.shape, this.sign] : [...under, this.shape, this.name, ...this.details, this.sign, this.news, this.output, this.differs];
+    const parts = open ? [this.shape, this.sign] : [...under, this.shape, this.name, ...this.details, this.sign, this.news, this.decided, this.output, this.differs];
     this.root = svg("g", { class: open ? "ex-box ex-open" : "ex-box ex-closed", "data-key": `b${index}`, tabindex: -1, role: "button" }, ...parts);
     put(this.root, "aria-expanded", String(open));
     this.key = "";
@@ -247,12 +250,22 @@ export class BoxView {
     for (const [line, text] of this.details.entries()) say(text, mark?.left ? (line ? "" : mark.left) : this.box.text[line + 1]);
     if (last && mark?.second) say(last, mark.second);
     const news = matches ? `${grouped(matches)} found inside` : mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : lit ? LIT[lit] : "";
-    put(this.root, "aria-label", [`${this.box.kind} ${this.box.text[0]}`, ...(mark?.left ? [mark.left] : this.box.text.slice(1)), mark?.second, mark?.output && "output", differs && `${differs} inside`, news].filter(Boolean).join(", "));
+    const decided = !news && !mark?.empty ? mark?.decided : undefined;
+    put(this.root, "aria-label", [`${this.box.kind} ${this.box.text[0]}`, ...(mark?.left ? [mark.left] : this.box.text.slice(1)), mark?.second, mark?.output && "output", differs && `${differs} inside`, news, decided?.applied && `${grouped(decided.applied)} applied inside`, decided?.declined && `${grouped(decided.declined)} declined inside`].filter(Boolean).join(", "));
     this.news.classList.toggle("ex-none", news === "");
     this.output.classList.toggle("ex-none", !mark?.output);
     this.differs.classList.toggle("ex-none", differs === "");
     if (differs) fillPill(this.differs, differs, this.at[0] - 6, this.at[1] + Number(this.shape.getAttribute("height")) + below(mark?.output));
     if (news) fillPill(this.news, news, this.at[0] - 6, this.at[1] - 3);
+    this.decided.classList.toggle("ex-none", !decided);
+    if (decided) this.#decide(decided);
+  }
+
+  /** Draw the numbers of a stage's decisions inside, as the stage's chip shows them. @param {import("../scene/box_marks.js").Decided} decided */
+  #decide(decided) {
+    const counts = VERDICTS.filter(([verdict]) => decided[verdict]).map(([verdict, sign]) => [verdict, `${grouped(decided[verdict])}${sign}`]);
+    fillPill(this.decided, counts.map(([, text]) => text).join(" "), this.at[0] - 6, this.at[1] - 3);
+    this.decided.lastChild.replaceChildren(...counts.map(([verdict, text], index) => svg("tspan", { class: `ex-mark-${verdict}` }, index ? ` ${text}` : text)));
   }
 }
 

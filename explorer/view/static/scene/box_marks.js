@@ -5,8 +5,9 @@ import { microsText } from "../data/number_format.js";
 /**
  * @typedef {{changed: number, active: boolean, empty: boolean, member: boolean, output: boolean,
  *   waits: number, done: number, waiting: boolean, micros: number, second: string,
- *   left: string, key: string}} BoxMark summary of a closed box's hidden nodes, or of a box that is empty now
- *   left: its text if it contains only rows of batches
+ *   left: string, decided: Decided | undefined, key: string}} BoxMark summary of a closed box's hidden nodes, or of a box that is empty now
+ *   left: its text if it contains only rows of batches; decided: numbers of a whole stage's decisions about its nodes
+ * @typedef {{applied: number, declined: number}} Decided
  * @typedef {{present: number, changed: number, active: number, output: number, waits: number, done: number, time: number, covered: number}} Sum
  *   present: slots with a node or ghost, at any depth; covered: outlines around the box; the other fields count the nodes that it hides while closed
  */
@@ -25,6 +26,22 @@ export class BoxMarks {
     for (const box of placement.boxes.keys()) this.sums.set(box, { present: 0, changed: 0, active: 0, output: 0, waits: 0, done: 0, time: 0, covered: 0 });
     /** boxes whose sums changed @type {Set<number>} */ this.stale = new Set(this.sums.keys());
     /** number of closed boxes that are not empty */ this.inhabited = 0;
+    /** numbers of a whole stage's decisions about the hidden nodes of closed boxes @type {Map<number, Decided>} */ this.decided = new Map();
+  }
+
+  /** Count the decisions of a whole stage in the closed boxes that hide their nodes. @param {{first: number, last: number}} stage */
+  decide({ first, last }) {
+    const { trace, placement } = this;
+    for (let index = first; index < last; index++) {
+      const { subjects, produced, verdict } = trace.decisions[index];
+      const boxes = new Set([...subjects, ...produced, ...trace.changedBy.of(index)].map((node) => placement.hiddenIn[trace.slotOf[node]]));
+      for (const box of boxes) {
+        if (!this.sums.has(box)) continue;
+        const counts = this.decided.get(box) ?? { applied: 0, declined: 0 };
+        counts[verdict]++;
+        this.decided.set(box, counts);
+      }
+    }
   }
 
   /** Add (`by` = 1) or remove (−1) the mark of a slot. @param {number} slot @param {import("./slot_states.js").SlotState} mark @param {boolean} attention @param {1 | -1} by */
@@ -84,7 +101,8 @@ export class BoxMarks {
     const micros = sum.time / PARTS;
     const second = micros && !member ? microsText(micros) : "";
     const left = empty ? "" : this.trace.rowText(box, position);
-    const key = `${changed}|${active}|${empty}|${member}|${output}|${waiting}|${second}|${left}`;
-    return { changed, active, empty, member, output, waits, done, waiting, micros, second, left, key };
+    const decided = this.decided.get(box);
+    const key = `${changed}|${active}|${empty}|${member}|${output}|${waiting}|${second}|${left}|${decided?.applied}|${decided?.declined}`;
+    return { changed, active, empty, member, output, waits, done, waiting, micros, second, left, decided, key };
   }
 }

@@ -44,6 +44,7 @@ export class SceneBuilder {
     const { trace } = this;
     this.placement = placement;
     this.boxMarks = new BoxMarks(trace, placement);
+    if (moment.whole && moment.stage >= 0) this.boxMarks.decide(trace.recording.stages[moment.stage]);
     this.edgeStates = new EdgeStates(trace, this.paths, placement, this.cut);
     this.memberships.fill(0);
     this.uses.begin(moment.position);
