@@ -59,7 +59,7 @@ PLAIN_TEXT = """
     wholes why without applied costs declined in needed parameter place update updates apply branch choice
     condition formula loop operator shapes text values requested for written calls divide divided
     copied copies copy join joins left picked round start work chosen divides effect harm near others picks plans
-    changes program absolute cosine counts pass match slices concatenation
+    changes program absolute cosine counts pass match slices concatenation steps variable variables
 """
 PLAIN = frozenset(PLAIN_TEXT.split())
 """words in the planner's code and strings that a NumPy user knows; every other one is a term"""

@@ -205,7 +205,7 @@ class Explanation:
     """Meaning of all decisions with the same code and template, and the change that would reverse these decisions.
 
     ``anchor`` identifies the entry in the catalogue of reasons (assets/reasons.md). ``numerics`` describes how the
-    rewrite affects computed numbers, as in "rounding: the last digits may differ"; "" for decisions that keep the bits.
+    rewrite affects computed numbers, as in "rounding: the last digits may differ …"; "" if all bits are kept.
     """
 
     code: str

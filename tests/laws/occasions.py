@@ -81,7 +81,7 @@ large = given(90, 90, name="large")
 whole = ex.tensor(np.arange(30).reshape(5, 6), name="whole")
 narrow = x.astype("float32")
 single = ramp(5, 6, dtype="float32")
-complex_ = ex.tensor(np.linspace(1, 2, 30).reshape(5, 6) + 1j, name="complex")
+complex_ = ex.tensor(np.linspace(1, 2, 30).reshape(5, 6) + 1j, name="z")
 tiny = ramp(5, 6, dtype="int8")
 unsigned = ramp(5, 6, dtype="uint8")
 far = ex.tensor(np.ones((3, 2)), device=there)
@@ -177,6 +177,11 @@ def computed_first() -> Planned:
 @ex.function
 def product(a: Any) -> Any:
     return a @ w
+
+
+@ex.function
+def columns(a: Any, indices: Any) -> Any:
+    return ex.take(a, indices, axis=1)
 
 
 @ex.function
@@ -294,6 +299,7 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     identities.StackOfMembers.whole: lambda: ex.stack([x[index] for index in range(5)]),
     inverse_pairs.InversePair.undone: lambda: ex.log1p(ex.expm1(x)),
     inverse_pairs.InversePair.dtype: lambda: ex.log(ex.exp(whole)),
+    inverse_pairs.InversePair.complex: lambda: ex.log(ex.exp(complex_)),
     inverse_pairs.InversePair.domain: lambda: [ex.exp(ex.log(x)), ex.square(ex.sqrt(x)), ex.expm1(ex.log1p(x))],
     inverse_pairs.LogOfExp.log_exp: lambda: ex.log(ex.exp(x)),
     inverse_pairs.ExpOfLog.exp_log: lambda: ex.exp(ex.log(ex.exp2(x))),
@@ -396,9 +402,7 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     Inline.undivided: (lambda: ex.map(product, given(8, 5, 6)), {"inline": Inline(network=Network(2, latency=1e4))}),
     Inline.not_asked: (lambda: ex.map(product, given(8, 5, 6)), {"without": "batch"}),
     Inline.not_batchable: lambda: ex.map(halved_below_one, given(4, 6)),
-    Inline.dear: lambda: ex.map(
-        lambda a, places: ex.take(a, places, axis=1), wide("float64", 2, 8, 1 << 16), wide("int64", 2, 1 << 16)
-    ),
+    Inline.dear: lambda: ex.map(columns, wide("float64", 2, 8, 1 << 16), wide("int64", 2, 1 << 16)),
     Inline.kept_whole: (lambda: product(x), {"inline": Inline(whole=("product",))}),
     JoinProducts.joined: lambda: (inputs @ w).T @ (inputs @ ramp(6, 6)),
     JoinProducts.large: lambda: (large @ ramp(90, 80)).T @ (large @ ramp(90, 70)),
@@ -446,7 +450,7 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     Fuse.element_type: lambda: ex.tensor([1.5, 2.5], fixed) * ex.tensor([0.5, 1.5], fixed),
     Fuse.device: lambda: ex.tensor([1.0, 2.0], device=accelerator).sum(),
     Fuse.nothing_to_join: lambda: ex.tanh(x),
-    Fuse.reader: lambda: ex.cumsum(ex.tanh(x)),
+    Fuse.reader: lambda: ex.cumsum(ex.tanh(x), axis=0),
     UpdateInPlace.in_place: updated((p, p - 0.1 * q), (q, q + ex.tanh(p @ w)), beside=ex.transpose(p) @ q),
     UpdateInPlace.read_later: updated((p, halved), (q, q - halved * p)),
     UpdateInPlace.needed: updated((p, halved), beside=halved @ w),

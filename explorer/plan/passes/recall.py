@@ -49,19 +49,22 @@ class Recall(Pass):
     name = "recall"
     recalled = Reason(
         "recalled",
-        "{count:value is|values are} taken from an earlier evaluation instead of being computed again, because the "
-        "program still holds the expressions that were evaluated. This saves {saved_flops}.",
-        meaning="The value of an evaluated expression is kept as long as the program holds the expression.",
-        change="Delete the expressions (del y) to have their values computed again.",
+        "{count:value is|values are} taken from an earlier evaluation instead of being computed again, because a "
+        "variable of the program still refers to each evaluated expression. This saves {saved_flops}.",
+        meaning="y = ex.tanh(x) records an expression, and ex.evaluate(y) computes its value. The value is kept until "
+        "no variable refers to the expression any more.",
+        change="Delete the variables (del y): the values are then computed again.",
     )
     recalled_equal = Reason(
         "recalled",
-        "{count:value is|values are} taken from an earlier evaluation instead of being computed again, because the "
-        "program still holds the expressions that were evaluated; {equal:of them is not the same expression but an "
-        "equal one|of them are not the same expressions but equal ones}. This saves {saved_flops}.",
-        meaning="The value of an evaluated expression is kept as long as the program holds the expression. Two "
-        "expressions are equal if they apply the same operations to the same values.",
-        change="Delete the expressions (del y) to have their values computed again.",
+        "{count:value is|values are} taken from an earlier evaluation instead of being computed again, because a "
+        "variable of the program still refers to each evaluated expression. {equal:value belongs to a new expression "
+        "that equals an evaluated one|values belong to new expressions that equal evaluated ones}. This saves "
+        "{saved_flops}.",
+        meaning="y = ex.tanh(x) records an expression, and ex.evaluate(y) computes its value. The value is kept until "
+        "no variable refers to the expression any more. Two expressions are equal if they apply the same operations "
+        "to the same values.",
+        change="Delete the variables (del y): the values are then computed again.",
     )
 
     def run(self, graph: PlanGraph) -> None:

@@ -36,12 +36,14 @@ class ShapeValues(Pass):
     name = "shape values"
     computed_first = Reason(
         "computed_first",
-        "{count:operation was|operations were} computed before planning, because the shape of a result depends on a "
-        "value: `{value}` of `{operator}` is {text}. A different value needs a different plan.",
-        meaning="Memory, order and fusion depend on shapes. If a shape depends on input values, the values that "
-        "determine it are computed first. One plan is built and cached for each combination of these values.",
-        change="Export the model with fixed sizes, or pass inputs that give a value seen before: its plan is in the "
-        "cache.",
+        "{count:operation was|operations were} computed before the plan was built, because the shape of a result "
+        "depends on a value, not only on shapes: `{value}` of the operator `{operator}` is {text}. Another value "
+        "needs another plan.",
+        meaning="A plan contains the shapes of all results, because they determine memory, order and fusion. "
+        "Operations that compute a value on which a shape depends therefore run first. For each such value, one plan "
+        "is built and kept for later runs.",
+        change="Export the model with fixed sizes. Inputs that give the same value as in an earlier run need no new "
+        "plan.",
     )
 
     def has_work(self, graph: PlanGraph) -> bool:

@@ -52,40 +52,45 @@ class Simplify(Pass):
     name = "simplify"
     unreached = Reason(
         "unreached",
-        "This gradient is zero, and nothing is computed for it, because the loss does not depend on the value with "
+        "This gradient ({type}) is not computed, because it is zero: the loss does not depend on the value with "
         "respect to which it is differentiated.",
-        meaning="Such a zero is a ZeroTensor: it stores no elements and takes no time to compute.",
+        meaning="Such a gradient is a ZeroTensor: it has a shape and a dtype, but stores no elements and takes no "
+        "time to compute.",
         change="If the loss should depend on this value, use the value in its computation.",
     )
     no_kernel = Reason(
         "no_kernel",
-        "`{node}` is computed as written, not rewritten with `{operation}`, because the device `{device}` has code "
-        "for `{node}`, but none for `{operation}`.",
+        "`{node}` is computed as written, not rewritten with the operation `{operation}`, because the device "
+        "`{device}` has code for `{node}`, but none for `{operation}`.",
         meaning="An operation runs only on devices for which somebody has written code (a kernel) that computes it.",
-        change="Register a kernel for the operation and the device: ex.kernel(...).",
+        change="Register a kernel for the missing operation on this device: @ex.kernel(operation, on=device).",
     )
     hidden_type = Reason(
         "hidden_type",
-        "`{reader}` is computed as written, even though it might be simplified: `{x}` was created by ex.make_dynamic, "
-        "which hides whether it is an array, zeros, or a one-hot vector.",
+        "`{reader}` is computed as written, because its operand `{x}` was created by ex.make_dynamic, which hides how "
+        "the operand was made. `{reader}` might otherwise be simplified, for example if the operand is zeros or a "
+        "one-hot vector.",
         meaning="If y is zeros, x + y is x. If y is one-hot (a single 1, like a row of np.eye), y @ x is a row of x. "
-        "Rules recognise such data by its class, which dynamic data hides.",
-        change="Use ex.try_cast(x, …), which returns the data with its class.",
+        "A plan recognises such data by its class, which ex.make_dynamic hides.",
+        change="Pass the data that y hides: ex.try_cast(y, ex.ZeroTensor) returns it if it is a ZeroTensor, and None "
+        "otherwise.",
     )
 
     differentiated = Reason(
         "differentiated",
-        "The gradient of `{written}` is computed after the rule {rule} has rewritten `{written}` to a stable form, "
-        "because the gradient of the written form may overflow, or divide by a number that is rounded to 0.",
-        meaning="ex.grad rewrites the program in stable form before it differentiates. For example, the gradient of "
-        "log(softmax(x)) divides by softmax(x), but the gradient of log_softmax(x) does not.",
-        change="Apply ex.stop_gradient to the inner value, or differentiate with respect to it: the written form is "
-        "then kept.",
+        "`{written}` is rewritten to a stable form by the rule {rule} before its gradient is computed, because the "
+        "gradient of the written form may overflow, or divide by a number that is rounded to 0.",
+        meaning="ex.grad rewrites a program to a stable form before it differentiates. For example, the gradient of "
+        "log(softmax(x)) divides by softmax(x), which may be 0. The gradient of log_softmax(x), which is the same "
+        "function, does not.",
+        change="Differentiate with respect to the inner value, such as p in ex.log(p) with p = ex.softmax(x): the "
+        "written form is then kept.",
     )
     changes_rounding = Reason(
         "changes_rounding",
-        "`{node}` is computed as written, because the rule {rule} would change rounding: {effect}. It would save an "
-        'estimated {saved_us}; numerics="fast" allows it.',
+        "`{node}` is computed as written, not by the rule {rule}, because the result might differ by more than "
+        'rounding: {effect}. The rule would save an estimated {saved_us}; numerics="fast" permits it. Its formula: '
+        "{formula}.",
         meaning="In exact arithmetic, (1e8 + 0.3) − 1e8 is 0.3; in float64 it is 0.2999999970197678, and in float32 "
         "it is 0. The order of operations decides which digits are lost, so a plan keeps the order that was written.",
         change='Use ex.EvalPlan(numerics="fast") if the last digits, overflow and underflow do not matter.',
@@ -143,7 +148,7 @@ class Simplify(Pass):
                         self._settle(node, pending, chains, graph)
                 elif operation_class is Zero and node.operation.cause and node.uid not in explained:  # type: ignore[attr-defined]
                     explained.add(node.uid)
-                    graph.decide(self, self.unreached, {}, [node])
+                    graph.decide(self, self.unreached, {"type": repr(node.type)}, [node])
         finally:
             state.scope, state.origin = outer_context
             graph.current_node = None
@@ -255,6 +260,7 @@ class Simplify(Pass):
         if effect == "reassociating" and graph.numerics == "safe" and node.dtype.kind not in "biu":
             saved = _saved_us(node, fresh, graph)
             facts = {"node": node.operation.label, "rule": rule.name, "effect": EFFECTS[effect], "saved_us": saved}
+            facts["formula"] = rule.info.purpose.removesuffix(".")
             return graph.decline(rule, self.changes_rounding, facts, node, estimated_cost_us=saved)
         return None
 

@@ -72,14 +72,15 @@ class Folding:
         "value is {value}. This saves {count:operation}, {saved_flops} and {saved_bytes} of memory in each run.",
         meaning="Constants are numbers that are written in the program, zeros, and one-hot vectors. Tensors are data: "
         "no plan depends on their values.",
-        change="Use a tensor, ex.tensor(…), for a value that will change.",
+        change="To compute it in each run, use a tensor, ex.tensor(…), instead of one of the numbers.",
     )
     impure = Reason(
         "impure",
         "`{operation}` is computed in each run, even though it reads only constants, because it may return another "
         "value each time or have a side effect, such as printing.",
         meaning="Examples of impure operations are random numbers, and operations that print or count.",
-        change="If the operation always returns the same value and has no side effect, set pure = True in its class.",
+        change="If the operation always returns the same value and has no side effect, declare this in its class: "
+        "pure = True.",
     )
     fails = Reason(
         "fails",
@@ -91,10 +92,11 @@ class Folding:
     )
     large = Reason(
         "large",
-        "`{operation}` is computed in each run, even though it reads only constants, because it reads {read:element} "
-        "and returns {size}: while the plan is built, only results of at most {listed} elements are computed, and only "
-        "if this is fast.",
-        meaning="A plan contains the elements of its constants as a list, so constants must be small.",
+        "`{operation}` is computed in each run, even though it reads only constants, because it is too large to "
+        "compute while the plan is built: its largest operand has {read:element}, its result {size}.",
+        meaning="A plan stores the elements of its constants as a list of at most 64 numbers. It computes them only "
+        "from operands of at most 4,096 elements, and in at most 65,536 additions, multiplications and similar steps. "
+        "Constants with equal elements may have any size.",
     )
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ def is_zero(node: Expr) -> bool:
 
 
 of_nodes(symbolic_constants.ProductWithZero.zero, holds=lambda at, node: any(map(is_zero, at.operands(node))))(
-    lambda at, node: {"instead": "NaN"}
+    lambda at, node: {"node": node, "factor": next(filter(is_zero, at.operands(node))), "instead": "NaN"}
 )
 
 
@@ -36,9 +36,11 @@ def hot_and_other(at: At, node: Expr) -> tuple[Any, Expr]:
     return (left.operation, right) if isinstance(left.operation, OneHot) else (right.operation, left)
 
 
-of_nodes(symbolic_constants.ProductWithOneHot.row, holds=lambda at, n: hot_and_other(at, n)[1].dtype == n.dtype)(
-    lambda at, node: {"other": hot_and_other(at, node)[1], "position": hot_and_other(at, node)[0].position}
-)
+@of_nodes(symbolic_constants.ProductWithOneHot.row, holds=lambda at, n: hot_and_other(at, n)[1].dtype == n.dtype)
+def selected_part(at: At, node: Expr) -> Facts:
+    hot, other = hot_and_other(at, node)
+    part = ("row" if at.below_at(node, 1) is other else "column") if other.ndim > 1 else "element"
+    return {"other": other, "position": hot.position, "part": part}
 
 
 @of_nodes(symbolic_constants.ProductWithOneHot.dtype, holds=lambda at, n: hot_and_other(at, n)[1].dtype != n.dtype)
@@ -175,7 +177,9 @@ def large(at: At, node: Expr) -> Facts:
     return {"operation": kind(node), "size": node.size, "read": read, "listed": 64}
 
 
-of_nodes(Simplify.unreached, holds=lambda at, node: is_zero(node) and not at.value(node).any())(lambda at, node: {})
+of_nodes(Simplify.unreached, holds=lambda at, node: is_zero(node) and not at.value(node).any())(
+    lambda at, node: {"type": repr(node.type)}
+)
 of_nodes(Simplify.hidden_type)(
     lambda at, node: {
         "x": next(each for each in at.operands(node) if isinstance(each.operation, Dynamic)),

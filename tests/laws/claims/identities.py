@@ -39,7 +39,7 @@ def typed_neutral(at: At, node: Expr) -> Facts:
 def special(node: Expr) -> Any:
     """Return the special values of a node's dtype that identities may change, such as −0.0, ∞ and NaN."""
     if node.dtype.kind == "c":
-        return np.array([complex(np.inf, np.nan), complex(np.inf, 0), 1], node.dtype)
+        return np.array([complex(-0.0, -0.0), complex(np.inf, np.nan), complex(np.inf, 0), 1], node.dtype)
     return np.array([-0.0, np.inf, np.nan, 1] if node.dtype.kind == "f" else [0, 1], node.dtype)
 
 
@@ -69,10 +69,13 @@ def keeps_special(at: At, node: Expr) -> bool:
 neutral = identities.NeutralNumber
 of_nodes(neutral.neutral, holds=keeps_special)(neutral_facts)
 of_nodes(neutral.type, holds=lambda at, node: neutral_facts(at, node)["x"].type is not node.type)(typed_neutral)
-of_nodes(neutral.complex, holds=lambda at, node: neutral_facts(at, node)["x"].dtype.kind == "c")(neutral_facts)
+of_nodes(
+    neutral.complex,
+    holds=lambda at, node: node.dtype.kind == "c" and complex(np.inf, 0) in changed_by_neutral(at, node),
+)(neutral_facts)
 of_nodes(
     neutral.minus_zero,
-    holds=lambda at, node: node.dtype.kind == "f" and changed_by_neutral(at, node) == [0],
+    holds=lambda at, node: node.dtype.kind in "fc" and changed_by_neutral(at, node) == [0],
 )(neutral_facts)
 
 

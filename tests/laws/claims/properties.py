@@ -49,10 +49,13 @@ of_nodes(inverse_pairs.SqrtOfSquare.absolute, holds=inverts("square", "sqrt"))(
 
 @of_nodes(
     inverse_pairs.InversePair.dtype,
-    holds=lambda at, node: at.below_at(node, 0, 0).type is not node.type or node.dtype.kind == "c",
+    holds=lambda at, node: at.below_at(node, 0, 0).type is not node.type,
 )
 def pair_dtype(at: At, node: Expr) -> Facts:
     return {**triple(at, node), "given": repr(at.below_at(node, 0, 0).type), "wanted": repr(node.type)}
+
+
+of_nodes(inverse_pairs.InversePair.complex, holds=lambda at, node: at.below_at(node, 0, 0).dtype.kind == "c")(triple)
 
 
 @of_nodes(inverse_pairs.InversePair.domain, holds=lambda at, node: at.below_at(node, 0, 0).type is node.type)

@@ -230,4 +230,5 @@ def changes_rounding(claim: Claim) -> Facts:
     answer: Any = rule.match(node, PlanGraph([*claim.planned.graph.recorded_roots]))
     fresh = [each for each in _reached(answer.new) if each.uid not in claim.before.live]
     saved = _saved_us(node, fresh, claim.planned.graph)
-    return {"node": node.operation.label, "rule": rule.name, "effect": EFFECTS["reassociating"], "saved_us": saved}
+    effect, formula = EFFECTS["reassociating"], str(type(rule).__doc__).split(".\n")[0].removesuffix(".")
+    return {"node": node.operation.label, "rule": rule.name, "effect": effect, "saved_us": saved, "formula": formula}

@@ -264,7 +264,8 @@ def price_of_norm(at: At, product: Expr) -> tuple[float, float]:
 def norm_dear(at: At, node: Expr) -> Facts:
     before, after = price_of_norm(at, node)
     assert after >= before
-    return {"before_us": before, "after_us": after}
+    norm = next(x for x in at.operands(node) if steps_around(at, node, x)[0])
+    return {"norm": norm, "product": node, "before_us": before, "after_us": after}
 
 
 def of_norms(node: Expr) -> bool:
@@ -281,7 +282,8 @@ def price(at: At, node: Expr) -> Facts:
         values = [weights_of(at, node).size, *([] if site.term is None else [site.term.size])]
     after = sum(model.call + size / model.flops for size in values)
     assert after >= node.size / model.flops
-    return {"before_us": node.size / model.flops, "after_us": after}
+    prices = {"before_us": node.size / model.flops, "after_us": after}
+    return {"operation": node.operation.label, "product": site.product, **prices}
 
 
 @of_nodes(IntoWeights.other_consumers)

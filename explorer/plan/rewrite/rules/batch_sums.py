@@ -62,8 +62,8 @@ class SumOfMembers(Rule):
     )
     another_order = Reason(
         "sum_of_members",
-        "{members} rows of {wholes:array} are added by one sum over the first axis of each array, separately from any "
-        "other terms, because this takes fewer operations than adding all terms one by one.",
+        "{members} rows of {wholes:array} are not added in the order written, because this takes fewer operations: "
+        "each array is summed over its first axis, and other terms are added separately.",
         meaning="x[0] + a + x[1] is x.sum(axis=0) + a in exact arithmetic. In floating point, each addition rounds: "
         "(1e8 + 0.3) − 1e8 is not 0.3.",
         numerics="reassociating",
@@ -73,7 +73,7 @@ class SumOfMembers(Rule):
         "The rows of `{whole}` are added one by one, not by one sum over its first axis, because only {found} of its "
         "{members} rows are added.",
         meaning="x[0] + x[1] + x[2] is x.sum(axis=0) only if x has three rows.",
-        change="Add all rows, or slice the array first.",
+        change="Add all rows, or write the sum of a slice: x[:n].sum(axis=0).",
     )
     mixed = Reason(
         "dtype",
@@ -249,6 +249,7 @@ class SumOfProducts(Rule):
         "The matrix products `{product}` are computed and then added, not computed as one product of concatenated "
         "matrices, because another operation also reads the products, so they must be stored anyway.",
         meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]), which does not compute A0 @ B0.",
+        change="Remove the other reader, if it is not needed.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

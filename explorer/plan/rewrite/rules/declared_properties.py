@@ -57,8 +57,8 @@ class AbsorbedOperand(Rule):
 
     taken_in = Reason(
         "absorbed",
-        "The second `{operation}` with `{other}` is removed, because its first operand, `{y}`, already includes "
-        "`{other}`, and including it twice changes nothing.",
+        "The second `{operation}` with `{other}` is removed, because `{other}` is already an operand of the first "
+        "one, `{y}`, and applying the operation to it again changes nothing.",
         meaning="For example, maximum(maximum(a, b), b) is maximum(a, b). The operation is declared idempotent, "
         "associative and commutative.",
     )
@@ -158,10 +158,10 @@ class EvenOfNegative(Rule):
     )
     complex = Reason(
         "dtype",
-        "`{operation}` reads `{y}`, as written, not `{x}` directly, because `{x}` is {given}, and `{operation}` is "
-        "known to be even, f(−x) = f(x), only for real numbers.",
-        meaning="An operation is declared even, and the declaration is tested only with real numbers.",
-        change="Remove the operation that changes only signs from the program.",
+        "`{operation}` reads `{y}`, as written, not `{x}` directly, because `{x}` is {given}, and f(−x) = f(x) is "
+        "declared and tested only for real numbers, where f is `{operation}`.",
+        meaning="An operation with f(−x) = f(x), such as cos, is declared even in its class.",
+        change="Write the program without the operation that changes only signs.",
     )
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
@@ -191,35 +191,36 @@ class ExtremeBeforeMonotone(Rule):
 
     later = Reason(
         "extreme_before_monotone",
-        "The {picked} elements are selected first, and `{f}` is computed for {kept:element} instead of {all}, because "
-        "`{f}` never decreases: the {picked} f(x) is f of the {picked} x.",
+        "The {picked} elements are selected first, so that `{f}` is computed for {kept:element} instead of {all}. "
+        "This is possible because `{f}` never decreases: the {picked} f(x) is f of the {picked} x.",
         meaning="For example, max(relu(x)) is relu(max(x)). The operation is declared monotone.",
     )
     complex = Reason(
         "dtype",
-        "`{f}` is computed for all elements before the largest are selected, because the elements of `{x}` are "
+        "`{f}` is computed for all elements before the {picked} are selected, because the elements of `{x}` are "
         "complex, and `{f}` does not preserve NumPy's order of complex numbers.",
         meaning="max(f(x)) is f(max(x)) only if f keeps the order of numbers.",
     )
     domain = Reason(
         "domain",
-        "`{f}` is computed for all elements before the largest are selected, because `{f}` of some numbers is NaN: if "
-        "the largest were selected first, such a NaN would be lost.",
+        "`{f}` is computed for all elements before the {picked} are selected, because `{f}` of some numbers is NaN: "
+        "if the {picked} were selected first, such a NaN might be lost.",
         meaning="If any element is NaN, the maximum is NaN: max([√−1, √4]) is NaN, but √(max([−1, 4])) is 2.",
-        change="If no NaN can occur, compute the maximum before applying the function.",
+        change="If no NaN can occur, select the elements before applying the function, as in ex.sqrt(x.max(axis=1)).",
     )
     other_consumers = Reason(
         "other_consumers",
-        "`{y}` is computed for all elements before the largest are selected, because its result is read in "
+        "`{y}` is computed for all elements before the {picked} are selected, because its result is read in "
         "{consumers} places, so all of it must be computed anyway.",
         meaning="If f never decreases, max(f(x)) is f(max(x)). This saves work only if nothing else reads f(x).",
+        change="Remove the other readers, if they are not needed.",
     )
     result_type = Reason(
         "dtype",
-        "`{f}` is computed for all elements before the largest are selected, because `{x}` is {given}, and "
-        "`{f}` of the selected elements alone would be {found} instead of {wanted}.",
+        "`{f}` is computed for all elements before the {picked} are selected, because `{x}` is {given}, and `{f}` of "
+        "only the selected elements would be {found} instead of {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
-        change="Let the operation return the same dtype for every shape.",
+        change="If the operation is user-defined, let it return the same dtype for every shape.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -24,8 +24,9 @@ class RoundTripCopy(Rule):
 
     direct = Reason(
         "applied",
-        "`{x}` is used directly, not copied to the device `{there}` and back, because copying changes no number.",
-        meaning="Copying an array to another device and back gives the same array.",
+        "`{x}` is used directly, not its copy on the device `{there}`, because copying changes no number.",
+        meaning="Copying an array to another device and back gives the same array. If a third device needs the array, "
+        "it is copied there directly.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -45,10 +46,10 @@ class RecreateConstantOnDevice(Rule):
 
     recreated = Reason(
         "applied",
-        "The constant `{x}` is created on the device `{there}`, not copied to it, because only one number and a shape "
+        "The constant `{x}` is created on the device `{there}`, not copied to it, because only a shape and one number "
         "are stored, so there is no array to copy.",
-        meaning="ex.ZeroTensor and ex.TrivialTensor are such constants: all their elements are equal. Arrays of "
-        "different numbers must be copied.",
+        meaning="ex.ZeroTensor and ex.TrivialTensor are such constants: all their elements are equal. In an "
+        "ex.BiasVector, only one element is not 0. Arrays of different numbers must be copied.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

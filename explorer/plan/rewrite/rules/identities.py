@@ -62,16 +62,16 @@ class NeutralNumber(Rule):
     )
     complex = Reason(
         "complex",
-        "`{operation}` with {neutral} is kept, because `{x}` is complex: {neutral} is treated as {neutral} + 0j, and "
-        "∞ · 0 is NaN. Without `{operation}`, infinite elements would stay infinite.",
-        meaning="NumPy computes (∞ + 0j) · (1 + 0j) as ∞ + NaN·j.",
+        "`{operation}` with {neutral} is kept, because `{x}` is complex, and `{operation}` changes its infinite "
+        "elements: {neutral} is treated as {neutral} + 0j, and ∞ · 0 is NaN.",
+        meaning="NumPy computes (∞ + 0j) · (1 + 0j) as ∞ + NaN·j. The operation changes no finite element.",
         change="Remove the operation if no element is infinite.",
     )
     minus_zero = Reason(
         "minus_zero",
         "`{operation}` with {neutral} is kept, because `{x}` may contain −0.0, which `{operation}` turns into 0.0.",
         meaning="−0.0 + 0.0 is 0.0. −0.0 and 0.0 compare equal, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
-        change="Subtract 0 instead of adding it, or remove the operation.",
+        change="If the sign of zeros does not matter, remove the operation.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -88,7 +88,11 @@ class NeutralNumber(Rule):
             facts["neutral"] = str(number)
             return self.type.declined(**facts, given=repr(x.type), wanted=repr(node.type))
         if node.dtype.kind == "c":
-            return self.complex.declined(**facts)
+            if isinstance(node.operation, (Multiply, Divide)):
+                return self.complex.declined(**facts)
+            # Both parts of a complex number have a sign. The number −0.0 becomes −0.0 + 0.0j, so adding it turns an
+            # imaginary part of −0.0 into 0.0, and so does np.power. Subtraction depends on the signs of both parts.
+            return None if isinstance(node.operation, Subtract) else self.minus_zero.declined(**facts)
         # x + 0.0 and x − (−0.0) turn −0.0 into 0.0; x + (−0.0) and x − 0.0 keep it.
         signed = neutral == 0 and is_minus_zero != isinstance(node.operation, Add)
         if signed and not never_minus_zero(x):
@@ -137,7 +141,7 @@ class NoOp(Rule):
         "complex",
         "`{operation}` over axes of size 1 is kept, because the elements are complex: NumPy's product starts from 1 + "
         "0j, which turns an infinite element into NaN (∞ · 0).",
-        meaning="NumPy computes (∞ + 0j) · (1 + 0j) as ∞ + NaN·j.",
+        meaning="NumPy computes (∞ + 0j) · (1 + 0j) as ∞ + NaN·j. The operation changes no finite element.",
         change="Remove the operation if no element is infinite.",
     )
     minus_zero = Reason(
@@ -214,6 +218,7 @@ class RedundantActivation(Rule):
         "`{operation}` is kept, even though `{x}` is never below 0, because `{x}` may contain −0.0, which "
         "`{operation}` turns into 0.0.",
         meaning="√(−0.0) is −0.0. −0.0 and 0.0 compare equal, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+        change="If the sign of zeros does not matter, remove the operation.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -55,14 +55,21 @@ class InversePair(Rule, abstract=True):
         "array, so it cannot be replaced by x itself.",
         change="Convert the operand to the dtype of the result first: x.astype(...).",
     )
+    complex = Reason(
+        "complex",
+        "`{outer}` of `{inner}` is computed as written, because `{x}` is complex, and `{outer}` undoes `{inner}` only "
+        "for real numbers.",
+        meaning="For example, exp has the same value at 0 and at 2πi, so its log is 0 for both, and the square root of "
+        "(−i)² is i.",
+        change="If the result must be the operand itself, write the operand instead of the two operations.",
+    )
     domain = Reason(
         "domain",
         "`{outer}` of `{inner}` is computed as written, because `{outer}` undoes `{inner}` only for numbers {domain}, "
         "and `{x}` may contain other numbers.",
-        meaning="The operation that produces a value determines its range: results of exp are positive, and results "
-        "of square and abs are never negative.",
-        change="Compute the operand with an operation whose results are in this range, such as ex.exp, ex.square or "
-        "ex.absolute.",
+        meaning="A plan knows no values, but it knows the range of some operations: results of exp are positive, and "
+        "results of square and abs are never negative.",
+        change="If all numbers are in this range, write the operand itself instead of the two operations.",
     )
 
 
@@ -86,8 +93,10 @@ class LogOfExp(InversePair):
         if producer(y, Exp) is None:
             return None
         (x,) = graph.operands(y)
-        if x.type is not node.type or not is_real(node):
+        if x.type is not node.type:
             return self.dtype.declined(**_types(x, node, y))
+        if not is_real(node):
+            return self.complex.declined(outer=node, inner=y, x=x)
         return self.log_exp.applied(x, outer=node, inner=y, x=x)
 
 
@@ -131,9 +140,11 @@ class UndoneByInverse(InversePair):
         if domain is None:
             return None
         (x,) = graph.operands(y)
-        if x.type is not node.type or not is_real(node):
+        if x.type is not node.type:
             return self.dtype.declined(**_types(x, node, y))
         facts = {"outer": node, "inner": y, "x": x}
+        if not is_real(node):
+            return self.complex.declined(**facts)
         if domain and not is_known_nonnegative(x):
             return self.domain.declined(**facts, domain=domain)
         return self.undone.applied(x, **facts)
@@ -168,8 +179,10 @@ class SqrtOfSquare(InversePair):
         x, *others = graph.operands(y)
         if any(other is not x for other in others):
             return None
-        if x.dtype.kind == "c" or x.type is not node.type:
+        if x.type is not node.type:
             return self.dtype.declined(**_types(x, node, y))
+        if x.dtype.kind == "c":
+            return self.complex.declined(outer=node, inner=y, x=x)
         if is_known_nonnegative(x) and never_minus_zero(x):
             return self.sqrt_square.applied(x, outer=node, inner=y, x=x)
         return self.absolute.applied(absolute(x), inner=y)
@@ -185,9 +198,11 @@ class SquareOfSqrt(InversePair):
 
     minus_zero = Reason(
         "minus_zero",
-        "`{outer}` of `{inner}` is computed as written, even though (√x)² = x for every x ≥ 0, because `{x}` may "
-        "contain −0.0, for which (√x)² is 0.0.",
-        meaning="√(−0.0) is −0.0. −0.0 and 0.0 compare equal, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+        "`{outer}` of `{inner}` is computed as written, not replaced by its operand `{x}`, because `{x}` may contain "
+        "−0.0, for which (√x)² is 0.0.",
+        meaning="(√x)² is x for every x ≥ 0, except that √(−0.0) is −0.0, and its square is 0.0. −0.0 and 0.0 compare "
+        "equal, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+        change="If the sign of zeros does not matter, write the operand itself instead of the two operations.",
     )
     square_sqrt = Reason(
         "square_sqrt",

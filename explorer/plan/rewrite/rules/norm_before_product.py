@@ -35,34 +35,35 @@ class NormIntoWeights(IntoWeights):
 
     moved = Reason(
         "norm_into_weights",
-        "`{norm}`, with the multiplications and additions right before it, is moved into `{weights}`, the weights of "
-        "`{product}`, because these only multiply by weights and add weights. The added terms become one term after "
-        "`{product}`.",
+        "`{norm}` and the multiplications and additions right before it are moved into `{weights}`, the weights of "
+        "`{product}`, because they use only weights. What they add is added after `{product}` instead.",
         meaning="(x · s + t) @ W is x @ (s[:, None] · W) + t @ W, where s and t have one number for each row of W or, "
         "before a convolution, for each channel. A norm is thus merged into the product after it.",
         change='ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
     padding = Reason(
         "padding",
-        "`{norm}` is computed as written, not moved into the weights of `{product}`, because `{product}` pads images "
-        "with zeros: the terms that `{norm}` adds would also be added to these zeros.",
-        meaning="A term that is added before padding is not added to the zeros at the border.",
+        "`{norm}` is computed as written, not moved into the weights of `{product}`, because `{product}` treats "
+        "pixels outside the images as zeros, and the terms that `{norm}` adds would also be added to these zeros.",
+        meaning="(x + t) ∗ W is x ∗ W + t ∗ W only if t is added to all pixels that the filters read. A term that is "
+        "added before padding is not added to the zeros at the border.",
         change="Use a convolution without padding, or put the norm after the convolution.",
     )
     norm_consumers = Reason(
         "other_consumers",
         "`{norm}` is computed as written, not moved into the weights of the product or convolution after it, because "
-        "{consumers} operations read its result, so it must be computed anyway.",
+        "{consumers} operations read the result of `{norm}`, so it must be computed anyway.",
         meaning="(x · s) @ W is x @ (s · W). This saves a step only if nothing else reads x · s.",
         change="Remove the other readers, if they are not needed.",
     )
     dear = Reason(
         "price",
-        "The multiplications and additions before a product or convolution are computed as written. This program has "
-        "no inputs, so the weights would have to be changed in every run, which takes an estimated {after_us} and "
-        "saves only {before_us}.",
-        meaning="(x · s) @ W is x @ (s[:, None] · W). If x is an input of the program, s[:, None] · W is "
-        "computed once, before the first run.",
+        "`{norm}` and the multiplications and additions before it are computed as written, not moved into the weights "
+        "of `{product}`, because changing the weights takes an estimated {after_us} in every run and saves only "
+        "{before_us}.",
+        meaning="(x · s) @ W is x @ (s[:, None] · W). In a program that receives its data as inputs, s[:, None] · W "
+        "is computed only once, before the first run. This program has no inputs, so it would be computed in every "
+        "run.",
         change="Make the data an input of the program (ex.function, or a net), so that only weights are constant.",
     )
 
@@ -98,7 +99,7 @@ class NormIntoWeights(IntoWeights):
         wrong = next((part for part in parts if part.dtype != node.dtype or part.dtype.kind not in "fc"), None)
         if wrong is not None or node.dtype.itemsize < DIGITS:
             return other_type(node, node, x if wrong is None else wrong)
-        declined = _decline_if_costly(steps, weights, saved, graph)
+        declined = _decline_if_costly(steps, product, saved, graph)
         if declined is not None:
             return declined
         terms: list[tuple[Expr, bool]] = []
@@ -251,14 +252,19 @@ def _never_pays(saved: int, graph: PlanGraph) -> bool:
     return not graph.has_parameters and saved / REFERENCE_COST_MODEL.flops < REFERENCE_COST_MODEL.call
 
 
-def _decline_if_costly(steps: list[_Step], weights: Expr, saved: int, graph: PlanGraph) -> Declined | None:
+def _decline_if_costly(steps: list[_Step], product: _Product, saved: int, graph: PlanGraph) -> Declined | None:
     """Decline if the weights would be scaled in every run, and this takes longer than it saves."""
     if graph.has_parameters:
         return None
     saved_us = saved / REFERENCE_COST_MODEL.flops
     scaling_us = sum(
-        [(1 + step.adds) * REFERENCE_COST_MODEL.call + weights.size / REFERENCE_COST_MODEL.flops for step in steps]
+        [
+            (1 + step.adds) * REFERENCE_COST_MODEL.call + product.weights.size / REFERENCE_COST_MODEL.flops
+            for step in steps
+        ]
     )
     if scaling_us < saved_us:
         return None
-    return NormIntoWeights.dear.declined(before_us=saved_us, after_us=scaling_us)
+    return NormIntoWeights.dear.declined(
+        norm=steps[0].node, product=product.node, before_us=saved_us, after_us=scaling_us
+    )

@@ -27,7 +27,7 @@ class UnderPolicies(Rule):
         "{policies}.",
         meaning="Policies are given as policies=[…] or inside ex.policies(…). They choose, for example, the dtype in "
         "which a sum is accumulated; the dtype of the result stays the same.",
-        change="Remove these policies.",
+        change="Remove these policies from policies=[…] or from ex.policies(…).",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -70,41 +70,43 @@ class IntoWeights(Rule, abstract=True):
     other_consumers = Reason(
         "other_consumers",
         "`{operation}` is computed on the result of `{product}`, not moved into its weights, because {consumers} "
-        "operations read this result, and those that need it without `{operation}` would need a second product.",
+        "operations read this result: if the weights changed, it would change for all of them.",
         meaning="(x @ W) · s is x @ (W · s). This saves a step only if nothing else reads x @ W.",
         change="Remove the other readers, if they are not needed.",
     )
     price = Reason(
         "price",
-        "The multiplication or addition after a product is computed as written. This program has no inputs, so the "
-        "weights would have to be changed in every run, which takes an estimated {after_us} and saves only "
-        "{before_us}.",
-        meaning="If the program receives its inputs at each run, weights are changed only once, before the first run.",
+        "`{operation}` is computed on the result of `{product}`, not moved into its weights, because changing the "
+        "weights takes an estimated {after_us} in every run and saves only {before_us}.",
+        meaning="(x @ W) · s is x @ (W · s). In a program that receives its data as inputs, W · s is computed only "
+        "once, before the first run. This program has no inputs, so it would be computed in every run.",
         change="Make the data an input of the program (ex.function, or a net), so that only weights are constant.",
     )
     dtype = Reason(
         "dtype",
-        "The multiplication or addition after `{product}` is computed as written, not moved into its weights, because "
-        "all values must have the same floating-point dtype of 32 bits or more: `{product}` is {given}, `{other}` is "
-        "{beside}, and the result is {wanted}.",
-        meaning="Weights times factors are rounded to the dtype of the weights, so it must have enough digits.",
+        "A multiplication or addition next to `{product}` is computed as written, not moved into its weights. Moving "
+        "requires one floating-point dtype of 32 bits or more, and a result with the shape of `{product}`, but "
+        "`{product}` is {given}, `{other}` is {beside}, and the result is {wanted}.",
+        meaning="(x @ W) · s is x @ (W · s). The new weights are rounded to the dtype of the weights, so it must have "
+        "enough digits.",
         change="Convert the operands to one dtype: x.astype(...).",
     )
     harmful = Reason(
         "harmful_values",
         "The multiplication or addition after `{product}` is computed as written, not moved into its weights, because "
-        "of the values of the weights: {harm}.",
+        "the new numbers might overflow or lose digits, or cannot be checked: {harm}.",
         meaning="(x @ W) · s is x @ (W · s) in exact arithmetic. In floating point, W · s may overflow or underflow "
         "even if (x @ W) · s does not, and x @ W loses digits if a far larger constant is added to it.",
         change='Use ex.EvalPlan(numerics="fast"), which does not check the values.',
     )
     not_constant = Reason(
         "not_constant",
-        "`{operation}` with `{part}` is computed in each run, not applied once to the weights of the neighbouring "
-        "product or convolution, because `{part}` depends on an input and may change.",
+        "`{operation}` with `{part}` is computed in each run, not moved into the weights of the neighbouring product "
+        "or convolution, because `{part}` depends on an input, so it may change in each run.",
         meaning="(x @ W) · s is x @ (W · s). If s is always the same, W · s is computed once, before the first run. A "
         "batch norm that uses the statistics of each batch has a different s in each run.",
-        change="Use stored statistics (inference mode) instead of the statistics of each batch.",
+        change="For a batch norm, use the stored statistics (inference mode). In general, use a weight instead of a "
+        "value that depends on an input.",
     )
 
 
@@ -114,17 +116,19 @@ class FactorIntoWeights(IntoWeights):
     moved = Reason(
         "factor_into_weights",
         "The multiplication or division by `{factor}` is moved into `{weights}`, the weights of `{product}`, because "
-        "`{factor}` depends only on weights, so the new weights are computed only once.",
+        "`{factor}` depends only on weights, and changing the weights takes less time than changing the results.",
         meaning="(x @ W) · s is x @ (W · s), where s has one number for each column of W or, after a convolution, for "
-        "each channel. A batch norm with stored statistics is thus merged into the convolution before it.",
+        "each channel. In a program with inputs, W · s is computed once, before the first run. A batch norm with "
+        "stored statistics is thus merged into the convolution before it.",
         change='ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
     checked = Reason(
         "factor_into_weights",
         "The multiplication or division by `{factor}` is moved into `{weights}`, the weights of `{product}`, because "
-        "`{factor}` depends only on weights. No changed weight overflows or underflows.",
+        "`{factor}` depends only on weights. The new weights were checked: none overflows or underflows.",
         meaning="(x @ W) · s is x @ (W · s), where s has one number for each column of W or, after a convolution, for "
-        "each channel. A batch norm with stored statistics is thus merged into the convolution before it.",
+        "each channel. In a program with inputs, W · s is computed once, before the first run. A batch norm with "
+        "stored statistics is thus merged into the convolution before it.",
         change='net.plan(without=["simplify"]) computes it as written.',
         numerics="reordering",
     )
@@ -185,7 +189,9 @@ class FactorIntoWeights(IntoWeights):
             return other_type(product, node, scaled)
         if all(_is_integral(operand, graph) for operand in graph.operands(product)):
             return self.exact.declined(**facts)
-        declined = _read_elsewhere(node, affine, graph) or _decline_if_costly([scaled, affine.term], node, graph)
+        declined = _read_elsewhere(node, affine, graph) or _decline_if_costly(
+            [scaled, affine.term], node, product, graph
+        )
         if declined is not None:
             return declined
         # Apply the operation of the node to the weights, because it may be a division.
@@ -215,16 +221,17 @@ class TermsOfWeights(IntoWeights):
 
     merged = Reason(
         "terms_of_weights",
-        "`{first}` and `{second}` are added to each other, and their sum to `{product}`, because neither depends on "
-        "an input, so their sum is the same in every run and computed only once.",
+        "The terms `{first}` and `{second}` are combined into one, because neither depends on an input. The result of "
+        "`{product}` then needs one addition instead of two.",
         meaning="(x @ W + b) + c is x @ W + (b + c).",
         change='ex.EvalPlan(without=["simplify"]) computes it as written.',
     )
 
     checked = Reason(
         "terms_of_weights",
-        "`{first}` and `{second}` are added to each other, and their sum to `{product}`, because neither depends on "
-        "an input, so their sum is computed only once. The sum is too small to reduce the precision of `{product}`.",
+        "The terms `{first}` and `{second}` are combined into one, because neither depends on an input. The result of "
+        "`{product}` then needs one addition instead of two. The new term was checked: it is too small to reduce the "
+        "precision of `{product}`.",
         meaning="(x @ W + b) + c is x @ W + (b + c).",
         change='net.plan(without=["simplify"]) computes it as written.',
         numerics="reordering",
@@ -250,7 +257,7 @@ class TermsOfWeights(IntoWeights):
         if node.type is not product.type or term.dtype != node.dtype or inner_term.dtype != node.dtype:
             return other_type(product, node, term if term.dtype != node.dtype else inner_term)
         declined = _read_elsewhere(node, affine, graph) or _decline_if_costly(
-            [max((term, inner_term), key=_size)], node, graph
+            [max((term, inner_term), key=_size)], node, product, graph
         )
         if declined is not None:
             return declined
@@ -447,7 +454,7 @@ def _never_pays(node: Expr, graph: PlanGraph) -> bool:
     return not graph.has_parameters and node.size / REFERENCE_COST_MODEL.flops < REFERENCE_COST_MODEL.call
 
 
-def _decline_if_costly(scaled: list[Expr | None], node: Expr, graph: PlanGraph) -> Declined | None:
+def _decline_if_costly(scaled: list[Expr | None], node: Expr, product: Expr, graph: PlanGraph) -> Declined | None:
     """Decline if the weights would be scaled in every run, and this takes longer than ``node``."""
     if graph.has_parameters:
         return None
@@ -457,7 +464,9 @@ def _decline_if_costly(scaled: list[Expr | None], node: Expr, graph: PlanGraph) 
     )
     if scaling_us < saved_us:
         return None
-    return IntoWeights.price.declined(before_us=saved_us, after_us=scaling_us)
+    return IntoWeights.price.declined(
+        operation=node.operation.label, product=product, before_us=saved_us, after_us=scaling_us
+    )
 
 
 def other_type(product: Expr, node: Expr, other: Expr) -> Declined:

@@ -93,28 +93,29 @@ class QuotientOfExponentials(Rule):
     )
     softmax = Reason(
         "softmax",
-        "`{powers}` divided by its own sum is computed as one softmax, because softmax subtracts the largest operand "
-        "before it computes exp, which then cannot overflow to ∞.",
+        "`{powers}` divided by its own sum is computed as one softmax, because softmax subtracts the largest element "
+        "from all elements before it computes exp, which then cannot overflow to ∞.",
         meaning="exp(x) overflows for x above 709 (88 in float32). Subtracting a number m changes nothing in exact "
         "arithmetic: exp(x − m) / Σ exp(x − m) is the same for every m.",
     )
     difference = Reason(
         "exponentials",
-        "`{powers}` / `{divisor}` is computed as exp(x − y) instead of exp(x) / exp(y), because both are equal in "
-        "exact arithmetic, but exp(x) or exp(y) may overflow to ∞.",
+        "`{powers}` / `{divisor}` is computed as exp(x − y), where x and y are the operands of the two exponentials, "
+        "because this is equal in exact arithmetic, but exp(x) or exp(y) may overflow to ∞.",
         meaning="exp(x) / exp(y) is exp(x − y). exp(x) overflows for x above 709 (88 in float32).",
     )
     other_sum = Reason(
         "other_sum",
         "`{powers}` / `{divisor}` is computed as written, not as a softmax, because `{divisor}` is not the sum of "
-        "`{powers}` but of other exponentials. So exp may still overflow to ∞.",
-        meaning="softmax(x) is exp(x) divided by the sum of the same exp(x) over some of its axes.",
-        change="Divide by the sum of the same exponentials, with keepdims=True.",
+        "`{powers}` with keepdims=True. So `{powers}` may still overflow to ∞.",
+        meaning="softmax(x) is exp(x) divided by the sum of the same exp(x) over some of its axes. exp(x) overflows "
+        "for x above 709 (88 in float32).",
+        change="For a softmax, divide by the sum of the same exponentials, with keepdims=True.",
     )
     dtype = Reason(
         "dtype",
-        "`{powers}` / `{divisor}` is computed as written, not as exp of a difference, because the exponents are "
-        "{given}: they are subtracted only if both are {wanted}, like the result.",
+        "`{powers}` / `{divisor}` is computed as written, not as exp(x − y), because the exponents x and y are "
+        "{given}. They are subtracted only if both are {wanted}, like the result.",
         meaning="In uint8 1 − 2 is 255, and in float32 x − y is rounded more than in float64. So exponents are "
         "subtracted only in the dtype of the result.",
         change="Convert the exponents first: x.astype(...).",
@@ -172,10 +173,10 @@ class QuotientOfOnePlusExp(Rule):
     )
     positive = Reason(
         "sigmoid",
-        "`{powers}` divided by the sum of itself and `{other}` is computed as the sigmoid of the difference of the "
-        "exponents, because exp(x) may overflow, and ∞ / ∞ is NaN.",
-        meaning="exp(x) / (exp(x) + exp(y)) is 1 / (1 + exp(y − x)), which is sigmoid(x − y). A 1 in the sum is "
-        "exp(0). exp(x) overflows for x above 709 (88 in float32).",
+        "`{powers}` / (`{powers}` + `{other}`) is computed as sigmoid(x − y), where x and y are the exponents of the "
+        "two terms, because exp(x) may overflow, and ∞ / ∞ is NaN.",
+        meaning="exp(x) / (exp(x) + exp(y)) is 1 / (1 + exp(y − x)), which is sigmoid(x − y). If a term is 1, its "
+        "exponent is 0, because exp(0) is 1. exp(x) overflows for x above 709 (88 in float32).",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -226,7 +227,7 @@ class LogOfSoftmax(Rule):
     log_softmax = Reason(
         "log_softmax",
         "`{outer}` of `{inner}` is computed in one step (log_softmax), because `{inner}` rounds small probabilities "
-        "to 0, and log(0) is −∞. The result of log_softmax is finite.",
+        "to 0, and log(0) is −∞. log_softmax gives a finite result.",
         meaning="log(softmax(x)) is y − log Σ exp(y), with y = x − max(x). No exp(y) overflows, and the sum is at "
         "least 1.",
     )
@@ -299,7 +300,7 @@ class LogSumExponentials(Rule):
     logsumexp = Reason(
         "logsumexp",
         "The log of the sum of `{powers}` is computed in one step (logsumexp), because logsumexp subtracts the "
-        "largest operand before it computes exp, which then cannot overflow to ∞.",
+        "largest element from all elements before it computes exp, which then cannot overflow to ∞.",
         meaning="For every m, log Σ exp(x) is m + log Σ exp(x − m). exp(x) overflows for x above 709 (88 in float32).",
     )
 
@@ -369,9 +370,11 @@ class LogOfOnePlusExp(Rule):
     broadcast = Reason(
         "broadcast",
         "The log of 1 + `{powers}` is computed as written, not as softplus, because the addition broadcasts "
-        "`{powers}` from shape {before} to {after}. So `{powers}` may still overflow to ∞.",
-        meaning="A rule never changes the shape of a result.",
-        change="Broadcast the exponent or the log, instead of the exponential.",
+        "`{powers}` from shape {before} to {after}, but softplus keeps the shape. So `{powers}` may still overflow to "
+        "∞.",
+        meaning="softplus(x) is log(1 + exp(x)), computed without overflow; its result has the shape of x. A rule "
+        "never changes the shape of a result.",
+        change="Broadcast x before exp, ex.exp(ex.broadcast_to(x, shape)), or broadcast the log.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -438,10 +441,11 @@ class SoftmaxGradientOfNll(Rule):
 
     fused = Reason(
         "nll_gradient",
-        "`{outer}` of `{inner}` is computed in one formula from the probabilities `{s}` and the target, without "
-        "dividing by `{s}`, because small probabilities are rounded to 0, and 0 / 0 is NaN.",
-        meaning="The gradient of NLL(softmax(x)) is (s · Σ t − t) · g / Σ t, where s is softmax(x), t is the target, "
-        "and g is the gradient of the NLL.",
+        "`{outer}` and `{inner}` are computed together, in one formula that does not divide by the probabilities "
+        "`{s}`, because small probabilities are rounded to 0, and 0 / 0 is NaN.",
+        meaning="The gradient of the negative log likelihood (NLL) divides by the probabilities s = softmax(x), and "
+        "the gradient of softmax multiplies by them. Both cancel: the result is (s · Σ t − t) · g / Σ t, where t is "
+        "the target, and g is the gradient with respect to the NLL.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -468,7 +472,8 @@ class LogOfOneMinusExp(Rule):
         "log1mexp",
         "The log of 1 − `{powers}` is computed in one step (log1mexp), because 1 − `{powers}` loses digits if "
         "`{powers}` is near 1, and is rounded to 1 if `{powers}` is near 0.",
-        meaning="log1mexp(x) is log(−expm1(x)) for x ≥ −log 2, and log1p(−exp(x)) for smaller x (Mächler).",
+        meaning="log1mexp(x) is log(−expm1(x)) for x ≥ −log 2, and log1p(−exp(x)) for smaller x. Both keep all digits "
+        "in their range (Mächler).",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -499,10 +504,10 @@ class LogOfChosen(Rule):
 
     chosen = Reason(
         "log_of_chosen",
-        "The log of the sum of `{powers}` times one-hot rows is computed from the log of `{powers}`, because small "
-        "probabilities are rounded to 0, and log(0) is −∞.",
-        meaning="A one-hot row has a single 1, so it selects one element of each row: log Σ h · p is the log of the "
-        "selected p.",
+        "The log of the elements that one-hot rows select from `{powers}` is computed by selecting from the log of "
+        "`{powers}`, because `{powers}` rounds small probabilities to 0, and log(0) is −∞.",
+        meaning="A one-hot row h has a single 1, so Σ h · p is the selected element of p, and its log is the selected "
+        "element of log(p). The log of a softmax is computed in one step, which gives a finite result.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -541,11 +546,13 @@ class LogOfSum(Rule):
     )
     weights = Reason(
         "weights",
-        "The log of `{y}`, a sum of weighted exponentials, is computed as written, not as logsumexp(x + log w), "
-        "because the weights `{weights}` are not known to be positive, as log w requires.",
-        meaning="The log of Σ w · exp(x) is logsumexp(x + log w), in which no exp overflows.",
-        change="Write ex.logsumexp(x + ex.log(w), axis). If the weights are one-hot, select elements with "
-        "np.take_along_axis instead.",
+        "The log of `{y}`, a weighted sum of exponentials or probabilities p, is computed as written, not as "
+        "logsumexp(log p + log w), because the weights w, `{weights}`, are not known to be positive, as log w "
+        "requires.",
+        meaning="log Σ w · p is logsumexp(log p + log w). The log of p is finite even if p overflows or is rounded to "
+        "0: if p is exp(x), it is x.",
+        change="If all weights are positive, write ex.logsumexp(x + ex.log(w), axis). If each row of the weights has "
+        "a single 1, select elements with np.take_along_axis instead.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -616,9 +623,9 @@ class LogOfPart(Rule):
 
     part = Reason(
         "log_of_part",
-        "The log of all elements of `{powers}` is computed before `{part}` selects or moves them, because log and "
-        "`{powers}` can then be computed in one step, whose result is finite even if `{powers}` is rounded to 0.",
-        meaning="np.log(p)[:, 1] is np.log(p[:, 1]).",
+        "The log of `{powers}` is computed first, and `{part}` is applied to the result, because log and `{powers}` "
+        "can then be computed in one step, whose result is finite even if `{powers}` overflows or is rounded to 0.",
+        meaning="np.log(p[:, 1]) is np.log(p)[:, 1]. An example of such a step is log_softmax.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -647,7 +654,7 @@ class OtherLog(Rule):
         "natural_log",
         "`{outer}` of `{powers}` is computed as the natural log times {factor}, because the natural log of `{powers}` "
         "is computed in one step, whose result is finite even if `{powers}` overflows or is rounded to 0.",
-        meaning="log10(x) is log(x) / log(10).",
+        meaning="log10(x) is log(x) · 0.434294…, and log2(x) is log(x) · 1.442695…, where log is the natural log.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -34,12 +34,12 @@ class PowerByProducts(Rule):
         "power",
         "`{x}` to the power {exponent} is computed as {formula}, where x is `{x}`, because np.power takes many times "
         "longer.",
-        meaning="Each product is rounded, so x³ and x⁴ may differ from np.power in the last digit.",
+        meaning="x² · x is rounded twice and np.power once, so x³ and x⁴ may differ from np.power in the last digit.",
     )
     type = Reason(
         "type",
-        "The power of `{x}` is computed by np.power, not by multiplications, because multiplications would give "
-        "{given}, but the result must be {wanted}.",
+        "The power of `{x}` is computed by np.power, not by multiplications or as a square root, because these would "
+        "give {given}, but the result must be {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
         change="Convert the operand first: x.astype(...).",
     )

@@ -28,8 +28,8 @@ class SumOfParts(Rule):
 
     joined = Reason(
         "sum_of_parts",
-        "The nonzero parts of {count:array} are concatenated instead of adding the whole arrays, because the parts do "
-        "not overlap, and each array is zero outside its part.",
+        "The nonzero parts of {count:array} are concatenated instead of adding the whole arrays, because each array "
+        "is zero outside its part, and the parts together cover the result exactly once.",
         meaning="np.concatenate([a, 0 * b]) + np.concatenate([0 * a, b]) is np.concatenate([a, b]). If a program uses "
         "x[:3] and x[3:] separately, the gradient with respect to x is such a sum.",
     )

@@ -38,17 +38,17 @@ class ProductWithZero(Rule):
 
     zero = Reason(
         "zero_product",
-        "The product is not computed: it is a ZeroTensor (zeros that are not stored), because one factor is a "
-        "ZeroTensor. A factor of stored zeros would be multiplied, because 0.0 · ∞ is {instead}.",
+        "`{node}` is not computed: its result is a ZeroTensor (zeros that are not stored), because its operand "
+        "`{factor}` is one. Stored zeros would be multiplied, because 0.0 · ∞ is {instead}.",
         meaning="A ZeroTensor is an exact zero, and its product with any value is zero. It stores no elements. "
         "ex.tensor(0.0) is an ordinary number, which is multiplied.",
-        change="Use ex.tensor(np.zeros(…)), which stores its elements, if 0 · ∞ must be NaN.",
+        change="If 0 · ∞ must be NaN, use ex.tensor(np.zeros(…)), which stores its elements.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         for factor in graph.operands(node):
             if producer(factor, Zero) is not None:
-                return self.zero.applied(_zero(node), instead="NaN")
+                return self.zero.applied(_zero(node), node=node, factor=factor, instead="NaN")
         return None
 
 
@@ -62,9 +62,10 @@ class ProductWithOneHot(Rule):
 
     row = Reason(
         "one_hot_product",
-        "Row or column {position} of `{other}` is selected, instead of computing the matrix product, because the "
-        "other factor is a one-hot vector: its only 1 is at index {position}.",
-        meaning="A one-hot vector has a single 1, like a row of np.eye: np.eye(3)[1] @ x is x[1].",
+        "The matrix product is not computed: {part} {position} of `{other}` is used instead, because the other factor "
+        "is a one-hot vector, whose only nonzero element is at index {position}.",
+        meaning="A one-hot vector has a single 1, like a row of np.eye: np.eye(3)[1] @ x is x[1]. If it has another "
+        "number instead of 1, the row is multiplied by this number.",
     )
     dtype = Reason(
         "dtype",
@@ -86,7 +87,9 @@ class ProductWithOneHot(Rule):
             return self.dtype.declined(**facts)
         spans = tuple([hot.position if i == axis else (0, size, 1) for i, size in enumerate(other.shape)])
         row = Slice(spans)(other)
-        return self.row.applied(row if hot.value == 1 else row * hot.value, other=other, position=hot.position)
+        part = "element" if other.ndim == 1 else "column" if left is None else "row"
+        facts = {"other": other, "position": hot.position, "part": part}
+        return self.row.applied(row if hot.value == 1 else row * hot.value, **facts)
 
 
 class ProductWithOneHotRows(Rule):
@@ -99,14 +102,16 @@ class ProductWithOneHotRows(Rule):
 
     picked = Reason(
         "one_hot_rows",
-        "The matrix product is replaced by a selection of rows or columns, as in `{other}`[`{labels}`], because each "
-        "row of the other factor is one-hot, with its 1 at the index given by `{labels}`.",
-        meaning="A one-hot row has a single 1, like a row of np.eye: np.eye(3)[labels] @ x is x[labels].",
+        "The matrix product is not computed: rows or columns of `{other}` are selected by the indices `{labels}` "
+        "instead, because each row of the other factor is one-hot, with its 1 at such an index.",
+        meaning="A one-hot row has a single 1, like a row of np.eye: np.eye(3)[labels] @ x is x[labels]. On the right "
+        "side of the product, one-hot rows select columns.",
     )
     added = Reason(
         "one_hot_rows",
-        "The matrix product is replaced by a scatter-add: rows or columns of `{other}` are added to the result at the "
-        "indices `{labels}`, because each row of the other factor is one-hot, with its 1 at one of these indices.",
+        "The matrix product is not computed: rows or columns of `{other}` are added to zeros at the indices "
+        "`{labels}` instead (scatter-add), because each row of the other factor is one-hot, with its 1 at such an "
+        "index.",
         meaning="A one-hot row has a single 1, like a row of np.eye: np.add.at(zeros, labels, x) changes zeros to "
         "np.eye(3)[labels].T @ x.",
     )
@@ -119,8 +124,9 @@ class ProductWithOneHotRows(Rule):
     )
     batched = Reason(
         "batched",
-        "The matrix product of `{other}` and one-hot rows is computed as written, because rows can be selected only "
-        "from a matrix, and only by a vector of labels; here `{other}` is {type} and the labels are {labels}.",
+        "The matrix product of `{other}` and one-hot rows is computed as written. Selecting rows instead requires "
+        "that `{other}` is a matrix and the labels are a vector, but the shape and dtype of `{other}` are {type}, and "
+        "of the labels {labels}.",
         meaning="A one-hot row has a single 1. If labels is a vector and x is a matrix, np.eye(3)[labels] @ x is "
         "x[labels].",
         change="Reshape the labels to a vector and the other factor to a matrix.",

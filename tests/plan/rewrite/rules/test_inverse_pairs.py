@@ -52,11 +52,11 @@ def test_inverse_pairs_are_replaced_by_their_operand(root: ex.Expr, codes: list[
     [
         (ex.exp(ex.log(x)), ("ExpOfLog", "domain"), {"known": "real"}),
         (ex.square(ex.sqrt(x)), ("SquareOfSqrt", "domain"), {"known": "real"}),
-        (ex.log(ex.exp(complex_)), ("LogOfExp", "dtype"), {"given": "2 complex128"}),
+        (ex.log(ex.exp(complex_)), ("LogOfExp", "complex"), {}),
         (ex.log(ex.exp(integers)), ("LogOfExp", "dtype"), {"given": "1×3 int64", "wanted": "1×3 float64"}),
         (ex.exp(ex.log(integers)), ("ExpOfLog", "dtype"), {"given": "1×3 int64"}),
         (ex.sqrt(ex.square(integers)), ("SqrtOfSquare", "dtype"), {"given": "1×3 int64"}),
-        (ex.sqrt(ex.square(complex_)), ("SqrtOfSquare", "dtype"), {"given": "2 complex128"}),
+        (ex.sqrt(ex.square(complex_)), ("SqrtOfSquare", "complex"), {}),
         (ex.cast(ex.cast(x, "float32"), "float64"), ("WideningRoundTrip", "lossy"), {"wanted": "float32"}),
     ],
     ids=lambda value: repr(value) if isinstance(value, tuple) else "",
@@ -151,7 +151,7 @@ def test_an_inverse_with_a_limited_domain_is_declined() -> None:
     assert declined(simplified(root)) == [("UndoneByInverse", "domain")]
     assert close(root)
     assert declined(simplified(ex.log1p(ex.expm1(integers)))) == [("UndoneByInverse", "dtype")]
-    assert declined(simplified(ex.arctanh(ex.tanh(complex_)))) == [("UndoneByInverse", "dtype")]
+    assert declined(simplified(ex.arctanh(ex.tanh(complex_)))) == [("UndoneByInverse", "complex")]
 
 
 @pytest.mark.spec("P-1")
