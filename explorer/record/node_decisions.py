@@ -95,6 +95,26 @@ def _with_replacements(replacement: Mapping[int, int], nodes: Collection[int]) -
     return reached
 
 
+def renamings(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[int]:
+    """Return the indices of the decisions that replaced a node by one with another label, or introduced it, in order.
+
+    Decisions about both nodes are left out, and so are operators and boxes with many nodes.
+    """
+    replaced_by = {old: (index, new) for index, old, new in recording.substitutions}
+    replaces = {new: (index, old) for index, old, new in reversed(recording.substitutions)}
+    found = set()
+    for side in (nodes, others):
+        for node in side if len(side) <= _MAX_NAMED else ():
+            for step in (replaced_by, replaces):
+                at = node
+                while at in step:
+                    index, following = step[at]
+                    if recording.label(at) != recording.label(following):
+                        found.add(index)
+                    at = following
+    return sorted(found - {*decisions_between(recording, nodes, others)})
+
+
 def _names_both(recording: Recording, index: int, first: set[int], second: set[int]) -> bool:
     decision = recording.decisions[index]
     if recording.stages[decision.stage].kind != "rewrite":

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.record import Recording
-from explorer.record.node_decisions import accounts, decisions_between, is_fusion, kernel_answers
+from explorer.record.node_decisions import accounts, decisions_between, is_fusion, kernel_answers, renamings
 from explorer.view.payload.view_payload import payload
 from tests.browser.player import node, press
 from tests.golden.programs import recorded
@@ -37,6 +37,14 @@ def digits() -> Recording:
     return ex.open(MODELS.parent / "digits.onnx").preview_plan().recording
 
 
+def likelihood() -> Recording:
+    """Return a program in which a rule replaces an operation by one with another name."""
+    x = ex.tensor(np.ones((32, 48), np.float32), name="x")
+    plan = ex.EvalPlan()
+    plan.register(ex.sum(ex.log(ex.softmax(x @ x.T))))
+    return plan.prepare().recording
+
+
 @pytest.fixture(scope="module")
 def program() -> Recording:
     """Return a softmax and a sum, each read by a product."""
@@ -49,7 +57,9 @@ def program() -> Recording:
 
 
 @pytest.mark.spec("V-2")
-@pytest.mark.parametrize("make", [sample.mlp, lambda: recorded("perceptron"), lambda: recorded("declined"), digits])
+@pytest.mark.parametrize(
+    "make", [sample.mlp, lambda: recorded("perceptron"), lambda: recorded("declined"), digits, likelihood]
+)
 def test_two_nodes_are_answered_for_as_in_python(module, make):
     """For every pair the panel shows the decisions and sentences that Python finds."""
     recording = make()
@@ -58,7 +68,8 @@ def test_two_nodes_are_answered_for_as_in_python(module, make):
     answers = json.loads(module(ANSWERS, [payload(recording, position=0), pairs]))
     for (one, other), (codes, sentences) in zip(pairs, answers, strict=True):
         numbers = decisions_between(recording, [one], [other])
-        assert codes == [recording.decisions[number].code for number in numbers], (one, other)
+        cards = [*renamings(recording, [one], [other]), *numbers]
+        assert codes == [recording.decisions[number].code for number in cards], (one, other)
         fuses = any(is_fusion(recording, number) for number in numbers)
         pair = recording, [one], [other]
         wanted = accounts(*pair) if not numbers else [] if fuses else kernel_answers(*pair)

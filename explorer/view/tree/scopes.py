@@ -21,7 +21,8 @@ def scope_path(recording: Recording, node: int) -> tuple[str, ...]:
 
 class NodesByName:
     """Recorded nodes by the name or path of their scope, ``fc`` or ``layer1 / conv2``, by variable, ``loss``, and by
-    operation, ``tanh`` or ``multiply 2``. If a name has several meanings, the first of these applies.
+    operation, ``tanh`` or ``multiply 2``. If a name has several meanings, the first of these applies. The operation of
+    a node that a decision added, such as ``log_softmax``, is a name if no recorded node has it.
 
     An operator of a file is also a scope, and may be written as in the file: ``/layer1/conv2`` or ``layer1.conv2``.
     """
@@ -55,7 +56,11 @@ class NodesByName:
         for operator in recording.operators:
             for output in operator.outputs:
                 of_operands.setdefault((output,), []).extend(within.get(operator.scope, ()))
-        for names in (of_variables, labelled, of_operands):
+        added: dict[tuple[str, ...], list[int]] = {}
+        for node, born in enumerate(recording.nodes.born):
+            if born >= 0 and recording.nodes.kind[node] != "constant":
+                added.setdefault((recording.label(node),), []).append(node)
+        for names in (of_variables, labelled, of_operands, added):
             self._nodes.update({path: nodes for path, nodes in names.items() if path not in self._nodes})
 
     def __getitem__(self, name: str) -> list[int]:
@@ -75,7 +80,7 @@ class NodesByName:
 
 
 def nodes_named(recording: Recording, name: str) -> list[int]:
-    """Return the recorded nodes with a name; raise ValueError for an unknown name, with similar names."""
+    """Return the nodes with a name; raise ValueError for an unknown name, with similar names."""
     return NodesByName(recording)[name]
 
 

@@ -46,6 +46,26 @@ def test_two_nodes_without_a_common_decision_have_their_connection_described() -
     assert "Neither reads the result of the other, nor anything computed from it." in plan.why(aside, last)
 
 
+@pytest.mark.spec("Q-4")
+def test_a_question_about_a_replaced_node_names_the_rule_and_the_replacement() -> None:
+    """``log`` became ``log_softmax``: both names are answered, first with the decision about the replacement."""
+    x = ex.tensor(np.ones((32, 48), np.float32), name="x")
+    plan = ex.EvalPlan()
+    plan.register(ex.sum(ex.log(ex.softmax(x @ x.T))))
+    view = plan.prepare().explore()
+    for written, planned in (("matmul", "log"), ("matmul", "log_softmax"), ("log", "sum"), ("log_softmax", "sum")):
+        answer = view.why(written, planned)
+        assert plan.why(written, planned) == answer
+        first, *others = answer.splitlines()[1:]
+        assert "LogOfSoftmax: `log` of `softmax` is computed in one step (log_softmax)" in first
+        assert not any("LogOfSoftmax" in line for line in others)
+        assert "log_softmax" in "".join(others)
+    assert view.why("log", "log_softmax").count("LogOfSoftmax") == 1
+    assert "replaced by log_softmax in the final graph" in view.why("log")
+    view.focus("log_softmax")
+    assert view.recording.label(view.selected) == "log_softmax"
+
+
 @pytest.mark.spec("V-2")
 def test_plan_view_and_command_give_the_same_answer(capsys: pytest.CaptureFixture[str]) -> None:
     """The answer for a pair is the decision about it with its reason, or else the final state of each node."""

@@ -31,6 +31,24 @@ function withReplacements(replacement, nodes) {
   return reached;
 }
 
+/** Return the decisions that replaced a node by one with another label, or introduced it, except decisions about both. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {number[]} */
+export function renamings(trace, nodes, others) {
+  const { substitutions } = trace.recording;
+  const replacedBy = new Map(substitutions.map(([index, old, node]) => [old, [index, node]]));
+  const replaces = new Map([...substitutions].reverse().map(([index, old, node]) => [node, [index, old]]));
+  const found = new Set();
+  for (const node of [nodes, others].filter((side) => side.length <= NAMED).flat()) {
+    for (const step of [replacedBy, replaces]) {
+      for (let at = node; step.has(at); at = step.get(at)[1]) {
+        const [index, following] = step.get(at);
+        if (trace.label(at) !== trace.label(following)) found.add(index);
+      }
+    }
+  }
+  const between = decisionsBetween(trace, nodes, others);
+  return [...found].filter((index) => !between.includes(index)).sort((one, other) => one - other);
+}
+
 function namesBoth(trace, index, decision, first, second) {
   if (trace.recording.stages[decision.stage].kind !== "rewrite") return false;
   const subjects = [...decision.subjects, ...decision.produced];

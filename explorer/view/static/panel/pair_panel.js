@@ -1,6 +1,6 @@
 // The panel of two selected nodes or boxes: the decisions about both, or the fate of each.
 
-import { accounts, decisionsBetween, isFusion, kernelAnswers } from "../data/pair_answer.js";
+import { accounts, decisionsBetween, isFusion, kernelAnswers, renamings } from "../data/pair_answer.js";
 import { fitting, heading } from "./elements.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
@@ -24,8 +24,9 @@ export class PairPanel {
     const answers = !decisions.length ? accounts(trace, nodes, others) : decisions.some((index) => isFusion(trace, index)) ? [] : kernelAnswers(trace, nodes, others);
     const [sentences, left] = fitting(answers, SENTENCES);
     const list = answers.length > 0 && html("ul", { class: "ex-accounts" }, ...sentences.map((text) => html("li", {}, text)), left > 0 && html("li", { class: "ex-soft" }, `and ${grouped(left)} more`));
-    const head = decisions.length ? decisions.map((index) => decisionCard.card(index)) : [heading("no decision is about both")];
-    return [title, ...head, ...(list ? [list] : [])];
+    const cards = [...renamings(trace, nodes, others), ...decisions].map((index) => decisionCard.card(index));
+    const none = decisions.length ? [] : [heading("no decision is about both")];
+    return [title, ...cards, ...none, ...(list ? [list] : [])];
   }
 
   #link({ node, box }) {
