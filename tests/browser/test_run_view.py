@@ -63,7 +63,7 @@ def test_one_scrubs_back_and_forth(show):
 
 @pytest.mark.spec("V-5", "V-13")
 def test_what_costs_most_is_the_hottest(show):
-    """A key and a select colour every node by time, flops or bytes, and a legend explains the colours."""
+    """A key and a select colour every node by time, flops, bytes or flops per byte; a legend explains the colours."""
     recording = sample.mlp()
     view = show(recording)
     press(view, "h")
@@ -76,7 +76,7 @@ def test_what_costs_most_is_the_hottest(show):
     assert share(node(view, "tanh")) == pytest.approx(100 * recording.run.steps[1].micros * part / slowest, abs=1)
     view.get_by_role("combobox", name="heat").select_option("flops")
     expect(view.locator(".ex-legend")).to_contain_text("197 K flops")
-    press(view, "h", "h")
+    press(view, "h", "h", "h")
     expect(view.locator(".ex-hot")).to_have_count(0)
     expect(view.locator(".ex-legend")).to_be_hidden()
 
@@ -123,6 +123,24 @@ def test_a_box_has_the_ratio_of_two_sums_with_mean_and_maximum(show, own_metric)
     sizes = [prod(recording.type_of(node).shape) for node in first]
     assert rows["own elements"].startswith(f"{sum(sizes) / 1000:.3g} K numbers · mean ")
     assert rows["own elements"].endswith(f" · max {max(sizes) / 1000:.3g} K numbers")
+
+
+@pytest.mark.spec("Q-2")
+def test_flops_per_byte_are_a_choice_of_the_heat_menu(show):
+    """The key h goes to it after flops and bytes; the costs of the graph show its ratio and its maximum."""
+    x = ex.tensor(np.ones((5, 8), np.float32), name="x")
+    recording = ex.explore(ex.exp(x @ ex.tensor(np.ones((8, 2), np.float32))), run=False).recording
+    view = show(recording)
+    press(view, *"hhhh")
+    expect(view.get_by_role("combobox", name="heat")).to_have_value("flops/byte")
+    expect(view.locator(".ex-legend")).to_have_text(re.compile(r"^flops/byte0.* flops/B$"))
+    expect(node(view, "matmul")).to_have_class(re.compile("ex-hot"))
+    product, exp = 4 * (5 * 8 + 8 * 2 + 5 * 2), 4 * (5 * 2 + 5 * 2)
+    flops = dict(zip(recording.nodes.label, recording.nodes.flops, strict=True))
+    whole, most = (flops["matmul"] + flops["exp"]) / (product + exp), max(flops["matmul"] / product, flops["exp"] / exp)
+    expect(view.locator(".ex-costs dd", has_text="flops/B")).to_have_text(
+        f"{whole:.2g} flops/B · max {most + 1e-9:.2g} flops/B"
+    )
 
 
 @pytest.fixture
@@ -234,3 +252,25 @@ def test_a_small_negative_scalar_stands_on_its_node(show):
     text, shape = second.bounding_box(), node(view, "sum").locator(".ex-shape").bounding_box()
     assert shape["x"] <= text["x"]
     assert text["x"] + text["width"] <= shape["x"] + shape["width"]
+
+
+@pytest.mark.spec("V-5")
+def test_a_closed_box_shows_how_many_kernels_compute_its_nodes(show):
+    """From the order stage on; a box whose nodes run in one kernel shows no number."""
+    x = ex.tensor(np.ones((32, 64), np.float32), name="x")
+    with ex.scope("projection"):
+        h = ex.softmax(ex.tanh(x @ x.T))
+    with ex.scope("activation"):
+        y = ex.exp(h) * 2 + 1
+    view = show(ex.explore(y).recording, start="depth=0")
+    projection, activation = (view.locator(".ex-closed", has_text=name) for name in ("projection", "activation"))
+    expect(projection).not_to_contain_text("kernels")
+    for stage in ("order", "buffers"):
+        view.get_by_role("button", name=re.compile(f"^{stage}")).first.click()
+        expect(projection.locator(".ex-second").last).to_have_text("2 kernels")
+    expect(activation).not_to_contain_text("kernel")
+    view.get_by_role("button", name=re.compile("^run")).first.click()
+    expect(projection.locator(".ex-second").last).to_have_text(re.compile(r"µs · 2 kernels$"))
+    expect(projection).to_have_attribute("aria-label", re.compile("2 kernels"))
+    press(view, "Home")
+    expect(projection).not_to_contain_text("kernels")

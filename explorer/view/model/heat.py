@@ -13,6 +13,15 @@ from typing import Any, NamedTuple
 from explorer.record import Recording
 from explorer.record.compare.comparison import compare
 from explorer.record.errors import OperandError
+from explorer.view.model.totals import type_size
+
+
+def moved_bytes(recording: Recording, node: int) -> int:
+    """Return the bytes of a node's operands and result; 0 for leaves, views, and nodes whose flops are unknown."""
+    nodes = recording.nodes
+    is_counted = nodes.bytes[node] and nodes.flops[node] is not None
+    rows = [nodes.type[each] for each in {*nodes.operands[node], node}] if is_counted else []
+    return sum(type_size(recording, row)[1] for row in rows)
 
 
 class HeatMetric(NamedTuple):
@@ -40,6 +49,14 @@ METRICS: dict[str, HeatMetric] = {
         HeatMetric("time", "µs", "", "the time of a kernel, shared among its nodes by their flops"),
         HeatMetric("flops", "flops", "", "operations on numbers"),
         HeatMetric("bytes", "B", "written", "bytes of results that are written to memory"),
+        HeatMetric(
+            "flops/byte",
+            "flops/B",
+            "",
+            "operations per byte of operands and results: many are limited by arithmetic, few by memory",
+            lambda recording, node: recording.nodes.flops[node] or 0,
+            moved_bytes,
+        ),
     )
 }
 """keyed by name, in the order of the menu"""

@@ -248,10 +248,13 @@ export class BoxView {
     put(this.root, "style", heatStyle(share));
     const last = this.details.at(-1);
     for (const [line, text] of this.details.entries()) say(text, mark?.left ? (line ? "" : mark.left) : this.box.text[line + 1]);
-    if (last && mark?.second) say(last, mark.second);
+    const numbers = [mark?.second, mark?.kernels].filter(Boolean);
+    // The box is as wide as its own texts.
+    const both = numbers.join(" · ");
+    if (last && both) say(last, this.box.text.some((text) => text.length >= both.length) ? both : numbers[0]);
     const news = matches ? `${grouped(matches)} found inside` : mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : lit ? LIT[lit] : "";
     const decided = !news && !mark?.empty ? mark?.decided : undefined;
-    put(this.root, "aria-label", [`${this.box.kind} ${this.box.text[0]}`, ...(mark?.left ? [mark.left] : this.box.text.slice(1)), mark?.second, mark?.output && "output", differs && `${differs} inside`, news, decided?.applied && `${grouped(decided.applied)} applied inside`, decided?.declined && `${grouped(decided.declined)} declined inside`].filter(Boolean).join(", "));
+    put(this.root, "aria-label", [`${this.box.kind} ${this.box.text[0]}`, ...(mark?.left ? [mark.left] : this.box.text.slice(1)), ...numbers, mark?.output && "output", differs && `${differs} inside`, news, decided?.applied && `${grouped(decided.applied)} applied inside`, decided?.declined && `${grouped(decided.declined)} declined inside`].filter(Boolean).join(", "));
     this.news.classList.toggle("ex-none", news === "");
     this.output.classList.toggle("ex-none", !mark?.output);
     this.differs.classList.toggle("ex-none", differs === "");

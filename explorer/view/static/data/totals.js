@@ -73,7 +73,7 @@ export class Totals {
     this.trace = trace;
     this.time = this.#times();
     this.slotTimes = trace.layout.slots.map((slot) => slot.nodes.reduce((sum, node) => sum + this.time[node], 0));
-    /** @type {Metric[]} the metrics that have values */ this.metrics = trace.metrics.filter(({ name }) => (name === "time" ? this.clock : name !== "flops" || trace.nodes.flops.some((flops) => flops !== null)));
+    /** @type {Metric[]} the metrics that have values */ this.metrics = trace.metrics.filter(({ name }) => (name === "time" ? this.clock : !name.startsWith("flops") || trace.nodes.flops.some((flops) => flops !== null)));
     this.own = this.metrics.filter(({ values }) => values);
     /** number of decisions that had changed the graph when `boxes` was computed, −1 before */ this.changes = -1;
     /** @type {Cost[]} */ this.boxes = [];

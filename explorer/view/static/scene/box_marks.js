@@ -1,15 +1,16 @@
 // Marks of closed boxes about their hidden nodes, and of boxes that are empty now, from incrementally updated sums.
 
-import { microsText } from "../data/number_format.js";
+import { counted, microsText } from "../data/number_format.js";
 
 /**
  * @typedef {{changed: number, active: boolean, empty: boolean, member: boolean, output: boolean,
  *   waits: number, done: number, waiting: boolean, micros: number, second: string,
- *   left: string, decided: Decided | undefined, key: string}} BoxMark summary of a closed box's hidden nodes, or of a box that is empty now
+ *   kernels: string, left: string, decided: Decided | undefined, key: string}} BoxMark summary of a closed box's hidden nodes, or of a box that is empty now
+ *   kernels: the number of kernels that compute them, "" for a single one
  *   left: its text if it contains only rows of batches; decided: numbers of a whole stage's decisions about its nodes
  * @typedef {{applied: number, declined: number}} Decided
- * @typedef {{present: number, changed: number, active: number, output: number, waits: number, done: number, time: number, covered: number}} Sum
- *   present: slots with a node or ghost, at any depth; covered: outlines around the box; the other fields count the nodes that it hides while closed
+ * @typedef {{present: number, changed: number, active: number, output: number, waits: number, done: number, time: number, covered: number, kernels: Map<number, number>}} Sum
+ *   present: slots with a node or ghost, at any depth; covered: outlines around the box; kernels: kernel → nodes; the other fields count the nodes that it hides while closed
  */
 
 /** Units per µs in which times are summed, as integers, so that subtracting a time is exact. */
@@ -23,7 +24,7 @@ export class BoxMarks {
     this.placement = placement;
     /** @type {Map<number, Sum>} */ this.sums = new Map();
     /** @type {Map<number, BoxMark>} */ this.marks = new Map();
-    for (const box of placement.boxes.keys()) this.sums.set(box, { present: 0, changed: 0, active: 0, output: 0, waits: 0, done: 0, time: 0, covered: 0 });
+    for (const box of placement.boxes.keys()) this.sums.set(box, { present: 0, changed: 0, active: 0, output: 0, waits: 0, done: 0, time: 0, covered: 0, kernels: new Map() });
     /** boxes whose sums changed @type {Set<number>} */ this.stale = new Set(this.sums.keys());
     /** number of closed boxes that are not empty */ this.inhabited = 0;
     /** numbers of a whole stage's decisions about the hidden nodes of closed boxes @type {Map<number, Decided>} */ this.decided = new Map();
@@ -62,6 +63,11 @@ export class BoxMarks {
     if (mark.flags.includes("output")) sum.output += by;
     if (mark.flags.includes("waiting")) sum.waits += by;
     else if (trace.kernelOf[mark.node] >= 0) sum.done += by;
+    if (mark.kernel >= 0) {
+      const nodes = (sum.kernels.get(mark.kernel) ?? 0) + by;
+      if (nodes) sum.kernels.set(mark.kernel, nodes);
+      else sum.kernels.delete(mark.kernel);
+    }
     sum.time += by * Math.round(mark.micros * PARTS);
   }
 
@@ -100,9 +106,10 @@ export class BoxMarks {
     const [active, output, waiting] = [sum.active > 0, sum.output > 0, waits > 0 && done === 0];
     const micros = sum.time / PARTS;
     const second = micros && !member ? microsText(micros) : "";
+    const kernels = sum.kernels.size > 1 ? counted(sum.kernels.size, "kernel") : "";
     const left = empty ? "" : this.trace.rowText(box, position);
     const decided = this.decided.get(box);
-    const key = `${changed}|${active}|${empty}|${member}|${output}|${waiting}|${second}|${left}|${decided?.applied}|${decided?.declined}`;
-    return { changed, active, empty, member, output, waits, done, waiting, micros, second, left, decided, key };
+    const key = `${changed}|${active}|${empty}|${member}|${output}|${waiting}|${second}|${kernels}|${left}|${decided?.applied}|${decided?.declined}`;
+    return { changed, active, empty, member, output, waits, done, waiting, micros, second, kernels, left, decided, key };
   }
 }

@@ -9,7 +9,7 @@ const PLACE_IN_SCHEDULE = meanings("level chain");
 const LONGEST = 12;
 
 /**
- * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, time: string, tip: string, number: number,
+ * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, time: string, tip: string, number: number, kernel: number,
  *   copies: number, apart: number[], heat: number, micros: number, bad: string, member: boolean, key: string}} SlotState the state of a slot
  *   state: "plain", "new" (by this decision), "fresh" (by this stage), "gone", "was" (gone earlier in this stage)
  *   time: the time of its kernel, if its second line is a value
@@ -45,7 +45,7 @@ export class SlotStates {
     else if (!isGhost && !uses.readers[slot] && !trace.roots.has(node)) flags.push("unused");
     if (kind[node] === "leaf" || kind[node] === "input" || kind[node] === "constant") flags.push("leaf");
     if (kind[node] === "call") flags.push("call");
-    const mark = { node, state, flags, tag: "", second: "", time: "", tip: "", number: 0, copies: isGhost ? 1 : (uses.copies.get(node) ?? 1), apart: [], heat: 0, micros: 0, bad: "", member: memberships[slot] > 0, key: "" };
+    const mark = { node, state, flags, tag: "", second: "", time: "", tip: "", number: 0, kernel: -1, copies: isGhost ? 1 : (uses.copies.get(node) ?? 1), apart: [], heat: 0, micros: 0, bad: "", member: memberships[slot] > 0, key: "" };
     if (!isGhost) this.#scheduled(mark, moment, ready);
     if (mark.bad) flags.push("bad");
     if (state === "new") mark.second = this.#predecessor(mark, slot, moment);
@@ -74,6 +74,7 @@ export class SlotStates {
       if (!moment.whole && index > moment.kernel) return void mark.flags.push("waiting");
       if (isResult && kernel.level !== null) [mark.second, mark.tip] = [`level ${kernel.level} · chain ${kernel.chain}`, PLACE_IN_SCHEDULE];
     }
+    mark.kernel = index;
     mark.number = isResult && kernel.nodes.length === 1 ? index + 1 : 0;
     if (phase === "memory" && isResult && !(index >= moment.placed)) mark.second = bufferText(kernel);
     if (phase === "run") this.#ran(mark, moment, index, isResult);
