@@ -6,13 +6,15 @@ several warm runs. Flops and bytes are computed from shapes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import Scope
 from explorer.net.building.builder import NetBuilder
+from explorer.record.escape import visible
 from explorer.record.reasons import counted_text
 from explorer.run.execution.program import Program
 from explorer.run.runtime.timing import Timing
@@ -40,8 +42,10 @@ class Profile:
     [(('relu',), ('Relu',), 2)]
     """
 
-    def __init__(self, name: str, rows: Sequence[ProfileRow], runs: int) -> None:
+    def __init__(self, name: str, rows: Sequence[ProfileRow], runs: int, runtime: str = "") -> None:
         self.name, self.rows, self.runs = name, tuple(rows), runs
+        self.runtime = runtime
+        """name and version of the runtime that was measured; "" for Explorer"""
 
     @property
     def micros(self) -> float:
@@ -50,26 +54,51 @@ class Profile:
 
     def by_type(self) -> list[ProfileRow]:
         """Return a row for each operator type, or for each combination of types in one kernel, slowest first."""
-        groups: dict[tuple[str, ...], list[ProfileRow]] = {}
+        groups: dict[frozenset[tuple[str, int]], list[ProfileRow]] = {}
         for row in self.rows:
-            groups.setdefault(row.types, []).append(row)
+            groups.setdefault(frozenset(Counter(row.types).items()), []).append(row)
         summed = [
             ProfileRow(
                 tuple(name for row in rows for name in row.operators),
-                types,
+                rows[0].types,
                 sum(row.micros for row in rows),
                 sum(row.flops for row in rows),
                 sum(row.bytes for row in rows),
             )
-            for types, rows in groups.items()
+            for rows in groups.values()
         ]
         return sorted(summed, key=lambda row: -row.micros)
 
+    def text(self, by: str = "") -> str:
+        """Return the table by "operator" or by "type"; by default, both."""
+        runs = counted_text(self.runs, "warm run")
+        measured = f"medians of {runs}" if self.runs > 1 else runs
+        lines = [f"{self.name}: {self.micros:,.1f} µs, {measured}{f' of {self.runtime}' if self.runtime else ''}"]
+        if by != "type":
+            lines += ["", *_table("operator", [(" + ".join(row.operators), row) for row in self.rows], self.micros)]
+        if by != "operator":
+            by_type = [(f"{_types_text(row)} ×{_count(row)}", row) for row in self.by_type()]
+            lines += ["", *_table("type", by_type, self.micros)]
+        return "\n".join(map(visible, lines))
+
+    def records(self, by: str = "operator") -> list[dict[str, Any]]:
+        """Return a dict of plain strings and numbers for each kernel or, with ``by="type"``, for each type."""
+        rows = self.by_type() if by == "type" else self.rows
+        total = self.micros
+        return [
+            {
+                **({"count": _count(row)} if by == "type" else {"operators": " + ".join(row.operators)}),
+                "types": _types_text(row),
+                "micros": row.micros,
+                "share": row.micros / total if total else 0.0,
+                "flops": row.flops,
+                "bytes": row.bytes,
+            }
+            for row in rows
+        ]
+
     def __str__(self) -> str:
-        lines = [f"{self.name}: {self.micros:,.1f} µs, medians of {self.runs} warm runs", ""]
-        lines += _table("operator", [(" + ".join(row.operators), row) for row in self.rows], self.micros)
-        by_type = [(f"{' + '.join(row.types)} ×{len(row.operators) // len(row.types)}", row) for row in self.by_type()]
-        return "\n".join([*lines, "", *_table("type", by_type, self.micros)])
+        return self.text()
 
     def __repr__(self) -> str:
         return f"<profile of net {self.name!r}: {counted_text(len(self.rows), 'kernel')}>"
@@ -102,6 +131,16 @@ def profile(program: Program, builder: NetBuilder, timings: Sequence[Timing]) ->
             )
         )
     return Profile(builder.definition.name, rows, len(timings))
+
+
+def _types_text(row: ProfileRow) -> str:
+    """Return the types of a kernel's operators, "Conv + Relu"; a type with several operators gets their number."""
+    return " + ".join([f"{count} {type}" if count > 1 else type for type, count in Counter(row.types).items()])
+
+
+def _count(row: ProfileRow) -> int:
+    """Return the number of kernels in a row of ``by_type``."""
+    return len(row.operators) // len(row.types)
 
 
 def _table(title: str, rows: Sequence[tuple[str, ProfileRow]], total: float) -> list[str]:

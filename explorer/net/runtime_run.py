@@ -6,10 +6,11 @@ belong to nodes of that file, which are mapped to the net's operators by the nam
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,6 +29,8 @@ from explorer.net.building.builder import Build, declare
 from explorer.net.building.containers import leaves
 from explorer.net.building.diagnostics import ends
 from explorer.net.definition.declared_types import Lengths
+from explorer.net.definition.operator_definition import OperatorDefinition, memory_dtype
+from explorer.net.profile import Profile, ProfileRow
 from explorer.net.session import NetSession
 from explorer.plan.graph.cost_model import flops_of
 from explorer.plan.graph.decisions import PlanStage
@@ -133,12 +136,51 @@ class RuntimeRun:
         wanted = [blob for blob in self.definition.blobs if names is None or blob in names]
         return dict(answered(self.runtime, lambda: self.model.values(self._inputs(arrays), wanted)))
 
-    def measure(self, arrays: Mapping[str, Any]) -> Measurement | None:
-        """Return the times and memory of a warm run."""
-        return answered(self.runtime, lambda: self.model.measure(self._inputs(arrays)))
+    def measure(self, arrays: Mapping[str, Any], runs: int | None = None) -> Measurement | None:
+        """Return the times and memory of the fastest of several warm runs; None leaves their number to the runtime."""
+        return answered(self.runtime, lambda: self.model.measure(self._inputs(arrays), runs))
 
     def _inputs(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in arrays.items()}
+
+    # -- times -------------------------------------------------------------------------------------------------------
+
+    def profile(self, arrays: Mapping[str, Any], runs: int | None) -> Profile:
+        """Return the median time of each kernel over several warm runs, with Explorer's estimates of flops and bytes.
+
+        Raise OperandError if the runtime reports no times of operators.
+        """
+        measurement = self.measure(arrays, runs)
+        if measurement is None or not measurement.kernels:
+            raise OperandError(
+                f"a profile of net {self.definition.name!r} by {self.runtime.name}",
+                rule="the runtime must report the time of each operator",
+                fix='net.profile(x), or net.profile(x, executor="onnxruntime")',
+            )
+        with gc_paused():
+            estimated = self.session.recorded(self.session.inputs_for(arrays, cpu), opaque=True)
+            flops, owners = _flops(estimated), self._owners()
+        operators = {operator.name: operator for operator in self.definition.ssa.operators}
+        rows: dict[tuple[str, ...], ProfileRow] = {}
+        counted: set[str] = set()
+        for kernel in measurement.kernels:
+            names = tuple(dict.fromkeys([owners[index] for index in kernel.nodes if index in owners]))
+            new = [name for name in names if name not in counted]
+            counted.update(new)
+            work = sum([flops.get(name, 0) for name in new])
+            moved = _bytes_moved([operators[name] for name in new], estimated)
+            micros = kernel.micros if kernel.median is None else kernel.median
+            key = names or (f"{kernel.name} of {self.runtime.name}",)
+            types = tuple([operators[name].type for name in names]) or (kernel.name,)
+            before = rows.get(key, ProfileRow(key, types, 0.0, 0, 0))
+            rows[key] = before._replace(
+                micros=before.micros + micros, flops=before.flops + work, bytes=before.bytes + moved
+            )
+        for type, micros in measurement.unplaced:
+            key = (f"{type} of {self.runtime.name}",)
+            before = rows.get(key, ProfileRow(key, (type,), 0.0, 0, 0))
+            rows[key] = before._replace(micros=before.micros + micros)
+        return Profile(self.definition.name, [*rows.values()], measurement.runs, self.title)
 
     # -- recording ---------------------------------------------------------------------------------------------------
 
@@ -204,11 +246,7 @@ class RuntimeRun:
     def _operators(self, inputs: Mapping[str, Any], estimated: Build, values: Mapping[str, Any]) -> Build:
         """Return one expression for each operator, inside its box, with the types of the runtime's values."""
         definition, builder = self.definition, self.session.builder
-        flops: dict[str, int] = {}
-        for node in reachable(ends(estimated)):
-            operator = operator_of(node.scope)
-            if operator is not None and node.operands:
-                flops[operator.name] = flops.get(operator.name, 0) + flops_of(node, node.operands)
+        flops = _flops(estimated)
         build = Build(definition, dict(inputs), dict(inputs))
         for operator in definition.ssa.topological_order:
             types = [self._type(name, values, estimated) for name in operator.outputs]
@@ -323,3 +361,23 @@ class RuntimeRun:
             counts["unmatched"] = len(left)
             counts["unmatched_us"] = round(sum([micros for _, micros in left]))
         return tuple(kernels), tuple(sorted(steps, key=lambda step: step.start)), counts
+
+
+def _flops(estimated: Build) -> dict[str, int]:
+    """Return the flops of each operator, by Explorer's estimate."""
+    flops: dict[str, int] = {}
+    for node in reachable(ends(estimated)):
+        operator = operator_of(node.scope)
+        if operator is not None and node.operands:
+            flops[operator.name] = flops.get(operator.name, 0) + flops_of(node, node.operands)
+    return flops
+
+
+def _bytes_moved(operators: Sequence[OperatorDefinition], estimated: Build) -> int:
+    """Return the bytes that operators of one kernel read and write, without values that stay inside the kernel."""
+    made = {name for operator in operators for name in operator.outputs}
+    outer = {name for operator in operators for name in operator.inputs} ^ made
+    values = [value for name in outer if isinstance(value := estimated.values.get(name), Expr)]
+    weights = [each for operator in operators for each in operator.weights.values()]
+    stored = sum([math.prod(each.shape) * memory_dtype(each.dtype).itemsize for each in weights])
+    return stored + sum([value.type.nbytes for value in values])

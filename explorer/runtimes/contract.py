@@ -42,6 +42,8 @@ class MeasuredKernel(NamedTuple):
     """number of conversions of memory formats or dtypes, which the file does not contain, in this time"""
     is_exact: bool = True
     """whether ``nodes`` are all nodes that it computes; otherwise, further nodes are unknown"""
+    median: float | None = None
+    """median of the times in all measured runs, in µs; None if only one run was measured"""
 
 
 class Measurement(NamedTuple):
@@ -59,6 +61,8 @@ class Measurement(NamedTuple):
     """nodes that were computed when the file was opened"""
     unplaced: tuple[tuple[str, float], ...] = ()
     """(type, µs) of kernels that belong to no node of the file"""
+    runs: int = 1
+    """number of measured warm runs, of which this is the fastest"""
 
 
 class RuntimeModel(Protocol):
@@ -77,8 +81,11 @@ class RuntimeModel(Protocol):
     def values(self, inputs: Mapping[str, Any], names: Collection[str], /) -> Mapping[str, Any]:
         """Return the values of operands by name, computed node by node as in the file; unknown names are left out."""
 
-    def measure(self, inputs: Mapping[str, Any], /) -> Measurement | None:
-        """Measure the fastest of several warm runs; return None if the runtime measures nothing."""
+    def measure(self, inputs: Mapping[str, Any], runs: int | None = None, /) -> Measurement | None:
+        """Measure the fastest of several warm runs; return None if the runtime measures nothing.
+
+        ``runs`` is the number of runs; None leaves it to the runtime.
+        """
 
 
 @dataclass(frozen=True)

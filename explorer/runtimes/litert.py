@@ -62,15 +62,15 @@ class _Model:
         found = [(index, name) for index, name in self._names.items() if name in names and name in computed]
         return {name: np.array(self._plain.get_tensor(index)) for index, name in found}
 
-    def measure(self, inputs: Mapping[str, Any]) -> Measurement:
+    def measure(self, inputs: Mapping[str, Any], runs: int | None = None) -> Measurement:
         """Measure whole runs with LiteRT's usual delegates."""
         times = []
-        for _ in range(1 + _RUNS):
+        for _ in range(1 + (runs or _RUNS)):
             began = perf_counter()
             self._run(self._usual, inputs)
             times.append(perf_counter() - began)
         method = "Its Python interface reports only the time of the whole run, and no times of operators."
-        return Measurement((), min(times[1:]) * 1e6, method)
+        return Measurement((), min(times[1:]) * 1e6, method, runs=len(times) - 1)
 
     @cached_property
     def _usual(self) -> Any:

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -60,8 +61,11 @@ class _Model:
         session = self._new_session(onnx_file.with_outputs(self._model, wanted), options)
         return _results(session, wanted, inputs)
 
-    def measure(self, inputs: Mapping[str, Any]) -> Measurement:
-        """Measure the fastest of several warm runs with onnxruntime's profiler and default graph optimizations."""
+    def measure(self, inputs: Mapping[str, Any], runs: int | None = None) -> Measurement:
+        """Measure the fastest of several warm runs with onnxruntime's profiler and default graph optimizations.
+
+        Without a number of runs, there are as many as fit into a second, at most 20.
+        """
         with tempfile.TemporaryDirectory() as folder:
             options = self._options()
             options.enable_profiling = True
@@ -73,17 +77,19 @@ class _Model:
             options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "1024")
             session = self._new_session(self._model, options)
             first = _timed_run(session, inputs)
-            runs = [_timed_run(session, inputs)] if first < _MAX_TOTAL else []
-            while runs and len(runs) < _RUNS and sum(runs) < _MAX_TOTAL:
-                runs.append(_timed_run(session, inputs))
+            times = [_timed_run(session, inputs)] if runs or first < _MAX_TOTAL else []
+            while times and len(times) < (runs or _RUNS) and (runs or sum(times) < _MAX_TOTAL):
+                times.append(_timed_run(session, inputs))
             events = json.loads(Path(session.end_profiling()).read_text())
             optimized = onnx.load(f"{folder}/optimized.onnx", load_external_data=False)
-        plain = min([_timed_run(self._session, inputs) for _ in range(1 + len(runs))])
+        plain = min([_timed_run(self._session, inputs) for _ in range(1 + len(times))])
         return self._measurement(events, optimized, plain * 1e6)
 
     def _measurement(self, events: list[dict[str, Any]], optimized: onnx.ModelProto, plain: float) -> Measurement:
         """Return the measurement of the fastest run in a profile; a run without the profiler took ``plain`` µs."""
-        steps, whole = _fastest(events)
+        runs = _warm_runs(events)
+        steps, whole = min(runs, key=lambda run: run[1])
+        medians = _medians(steps, runs)
         given = self._model
         constants = onnx_file.weights_of(given) | onnx_file.weights_of(optimized)
         rows = [
@@ -104,8 +110,9 @@ class _Model:
         begin = steps[0]["ts"] if steps else 0
         floor = _before(steps[0]) if steps else 0
         parts: dict[int, list[tuple[int, dict[str, Any]]]] = {}
+        middle: dict[int, float] = {}
         unplaced: list[tuple[str, float]] = []
-        for step in steps:
+        for step, median_time in zip(steps, medians, strict=True):
             op_name = str(step["args"].get("op_name", ""))
             found = numbers.get(step["name"].removesuffix("_kernel_time")) or numbers.get(op_name, [])
             # if names are not unique, nodes run in the order of the graph
@@ -113,6 +120,7 @@ class _Model:
             group = computed.groups.get(index, -1)
             if computed.nodes.get(group):
                 parts.setdefault(group, []).append((index, step))
+                middle[group] = middle.get(group, 0.0) + median_time
             else:
                 unplaced.append((op_name, float(step["dur"])))
         kernels = []
@@ -129,6 +137,7 @@ class _Model:
                     str(members[0][1]["args"].get("provider", "")),
                     len(members) - len(work),
                     computed.exact[group],
+                    middle[group],
                 )
             )
         return Measurement(
@@ -139,6 +148,7 @@ class _Model:
             max([_live(step, floor) for step in steps], default=0),
             computed.folded,
             tuple(unplaced),
+            len(runs),
         )
 
     @cached_property
@@ -168,19 +178,29 @@ def _timed_run(session: Any, inputs: Mapping[str, Any]) -> float:
     return perf_counter() - began
 
 
-def _fastest(events: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], float]:
-    """Return the kernels of the fastest run in a profile, in order, and its time in µs; the first run warms up."""
+def _warm_runs(events: list[dict[str, Any]]) -> list[tuple[list[dict[str, Any]], float]]:
+    """Return the kernels, in order, and the time in µs of each run in a profile; the first run only warms up."""
     kernels = [event for event in events if event["cat"] == "Node" and event["name"].endswith("_kernel_time")]
     runs = [event for event in events if event["name"] == "SequentialExecutor::Execute"]
     outermost = [run for run in runs if not any(_contains(other, run) for other in runs if other is not run)]
-    best = min(outermost[1:] or outermost, key=lambda run: run["dur"])
-    inside = [event for event in kernels if _contains(best, event)]
-    # kernels of inner graphs run inside a kernel of the outermost graph, whose time includes them
+    return [(_outermost(kernels, run), float(run["dur"])) for run in outermost[1:] or outermost]
+
+
+def _outermost(kernels: list[dict[str, Any]], run: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the kernels of a run; those of inner graphs run inside a kernel, whose time includes them."""
+    inside = [event for event in kernels if _contains(run, event)]
     top: list[dict[str, Any]] = []
     for event in sorted(inside, key=lambda event: (event["ts"], -event["dur"])):
         if not top or event["ts"] >= top[-1]["ts"] + top[-1]["dur"]:
             top.append(event)
-    return top, best["dur"]
+    return top
+
+
+def _medians(steps: list[dict[str, Any]], runs: list[tuple[list[dict[str, Any]], float]]) -> list[float]:
+    """Return the median time of each kernel over the runs that have the same kernels in the same order."""
+    names = [step["name"] for step in steps]
+    equal = [others for others, _ in runs if [other["name"] for other in others] == names]
+    return [median([others[index]["dur"] for others in equal]) for index in range(len(steps))]
 
 
 def _contains(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> bool:

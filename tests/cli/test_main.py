@@ -508,7 +508,7 @@ def test_the_module_runs_the_command_line(folder: Path) -> None:
     [
         (
             ["shw", "x"],
-            "'shw' is neither a command nor a file (did you mean show?); commands: show, run, compare, check",
+            "'shw' is neither a command nor a file (did you mean show?); commands: show, run",
         ),
         (["show", MODEL, "--opn"], "explorer show: error: unrecognized arguments: --opn (did you mean --open?)"),
         (

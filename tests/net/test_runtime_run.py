@@ -36,7 +36,7 @@ class FakeModel:
         values: Mapping[str, Any] = self.reference.values(inputs, names)
         return values
 
-    def measure(self, inputs: Mapping[str, Any]) -> Measurement:
+    def measure(self, inputs: Mapping[str, Any], runs: int | None = None) -> Measurement:
         """The first two nodes are one kernel."""
         count = len(self.nodes)
         groups = [(0, 1), *[(index,) for index in range(2, count)]]
@@ -46,7 +46,12 @@ class FakeModel:
             for at, nodes in enumerate(groups)
         ]  # fmt: skip
         return Measurement(
-            tuple(kernels), 10.0 * len(kernels) + 5, "Times are invented.", 512, unplaced=(("Reorder", 3.0),)
+            tuple(kernels),
+            10.0 * len(kernels) + 5,
+            "Times are invented.",
+            512,
+            unplaced=(("Reorder", 3.0),),
+            runs=runs or 1,
         )
 
 
@@ -146,6 +151,24 @@ def test_a_runtime_for_another_format_raises_an_error(monkeypatch: pytest.Monkey
         ex.open(ASSETS / "digits.onnx").run(images, executor="litert")
 
 
+@pytest.mark.spec("Q-2", "X-3")
+def test_a_profile_has_the_times_of_a_runtime(fake: str) -> None:
+    """`net.profile(x, executor=…)` assigns a runtime's kernels to operators; flops and bytes are Explorer's."""
+    net = ex.open(ASSETS / "digits.onnx")
+    profile = net.profile(images, executor=fake, runs=7)
+    first, second = profile.rows[:2]
+    assert (first.operators, first.types, first.micros) == (("/conv1/Conv", "/relu1/Relu"), ("Conv", "Relu"), 10.0)
+    assert second.operators == ("/conv2/Conv",)
+    assert second.flops == pytest.approx(2 * 12 * 8 * 9 * 64, rel=0.02)
+    assert second.bytes == 4 * (12 * 8 * 9 + 12 + 8 * 64 + 12 * 64)
+    assert first.bytes == 4 * (64 + 8 * 9 + 8 + 8 * 64)  # the convolution's result stays inside the kernel
+    assert profile.rows[-1].operators == ("Reorder of fake",)
+    assert profile.micros == 10.0 * 14 + 3
+    assert "medians of 7 warm runs of fake 1.0, FakeProvider" in str(profile)
+    with pytest.raises(ex.OperandError, match="must report the time of each operator"):
+        net.profile(images, executor="onnx.reference")
+
+
 def test_the_command_line_runs_and_shows_with_a_runtime(
     fake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,5 +180,7 @@ def test_the_command_line_runs_and_shows_with_a_runtime(
     assert "probability: float32 (1, 10)" in capsys.readouterr().out
     assert main(["show", file, "--input", "x.npz", "--with", fake, "-o", "x.html"]) == 0
     assert "fake 1.0" in Path("x.html").read_text()
+    assert main(["profile", file, "--input", "x.npz", "--with", fake, "--by", "type"]) == 0
+    assert "Conv + Relu ×1  10.0" in capsys.readouterr().out
     assert main(["show", file, "--with", fake]) == 2
     assert "a model must have inputs to be run" in capsys.readouterr().err

@@ -82,13 +82,15 @@ def html(
     position: int = 0,
     start: str = "",
     overlays: Iterable[HeatMetric] = (),
+    heat: str = "",
     direction: str = "down",
 ) -> str:
     """Return a complete HTML page that fills its window, and whose policy forbids loading other resources.
 
     The page opens at ``position``, or at the state in ``start``: step, selection and open boxes, written as in the
-    fragment of the page's address (``step=12&node=softmax``), which the page updates as a reader navigates. Values flow
-    in the ``direction`` "down" or "right"; a page of at most 20,000 nodes contains both directions.
+    fragment of the page's address (``step=12&node=softmax``), which the page updates as a reader navigates. ``heat`` is
+    the name of the metric that colours it at first. Values flow in the ``direction`` "down" or "right"; a page of at
+    most 20,000 nodes contains both directions.
     """
     with gc_paused():
         drawing = draw(recording, check_direction(direction))
@@ -97,6 +99,8 @@ def html(
             data["layout"]["turned"] = turned(drawing)
         if start:
             data["options"]["start"] = start
+        if heat:
+            data["options"]["heat"] = heat
         picture = Markup(svg(recording, theme=theme, drawing=drawing, direction=direction))
         return page(recording.title or "recording", data, _START, picture, theme=theme, style=_FILL)
 

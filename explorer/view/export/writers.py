@@ -31,6 +31,8 @@ class ViewState:
     """open boxes; None leaves the choice to the layout"""
     overlays: tuple[HeatMetric, ...] = ()
     """overlays of a page's graph"""
+    heat: str = ""
+    """name of the metric that colours a page at first; "" for the last overlay, if there is one"""
     direction: str = "down"
     """flow direction of values: "down" or "right" """
     depth: int | None = None
@@ -59,7 +61,14 @@ def _html(recording: Recording, state: ViewState) -> str:
     from explorer.view.export.html_page import html
 
     start = state.address()
-    return html(recording, theme=state.theme, start=start, overlays=state.overlays, direction=state.direction)
+    return html(
+        recording,
+        theme=state.theme,
+        start=start,
+        overlays=state.overlays,
+        heat=state.heat,
+        direction=state.direction,
+    )
 
 
 def _svg(recording: Recording, state: ViewState) -> str:
