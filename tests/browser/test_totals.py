@@ -1,5 +1,7 @@
 """The page's sums equal the sums of Python's values for nodes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from playwright.sync_api import expect
@@ -9,6 +11,7 @@ from explorer import layers
 from explorer.view.layout.placed_model import draw
 from explorer.view.model.totals import leaves_of
 from explorer.view.payload.view_payload import payload
+from tests.browser.player import box, press, stage
 from tests.support.pnnx_models import opened
 from tests.support.tied_weights import PARAMETERS, tied_weights
 from tests.view import sample
@@ -40,16 +43,16 @@ def test_boxes_hold_the_sums_of_their_nodes(module, make):
     nodes, leaves = recording.nodes, leaves_of(recording)
     for position in (0, recording.end):
         expected = [[0] * 5 for _ in tree.boxes]
-        for slot, box in enumerate(tree.box_of):
+        for slot, around in enumerate(tree.box_of):
             for node in slots.nodes[slot]:
                 if nodes.born[node] < position and not 0 <= nodes.gone[node] < position:
                     sizes = [table.get(node, 0) for table in leaves]
                     for place, value in enumerate([1, *sizes, nodes.flops[node]]):
-                        expected[box][place] += value
-        for box in tree.postorder():
-            if tree.boxes[box].parent >= 0:
-                outer = expected[tree.boxes[box].parent]
-                outer[:] = [one + other for one, other in zip(outer, expected[box], strict=True)]
+                        expected[around][place] += value
+        for inner in tree.postorder():
+            if tree.boxes[inner].parent >= 0:
+                outer = expected[tree.boxes[inner].parent]
+                outer[:] = [one + other for one, other in zip(outer, expected[inner], strict=True)]
         shown = module(
             """(explorer, [data, position]) => new explorer.Totals(new explorer.Trace(data)).at(position)
                 .map(({ nodes, parameters, weights, others, flops }) => [nodes, parameters, weights, others, flops])""",
@@ -151,3 +154,23 @@ def test_a_row_says_where_the_work_of_a_box_is_done(show):
     assert micros(rows["product"][1]) > micros(rows["scale"][1])
     view.locator(".ex-inside button", has_text="scale").click()
     expect(view.locator(".ex-costs")).to_contain_text("partly computed in product")
+
+
+@pytest.mark.spec("Q-2", "V-19")
+def test_a_box_shows_the_time_that_the_table_shows(show):
+    """A kernel over two boxes is divided between them, on the canvas as in the table."""
+    x = ex.tensor(np.ones((64, 512), np.float32), name="x")
+    with ex.scope("first"):
+        h = np.exp(x) * 2
+    with ex.scope("second"):
+        y = np.tanh(h) + 1
+    recording = ex.explore(y).recording
+    assert [len(kernel.nodes) for kernel in recording.schedule.kernels] == [4]
+    # An outline would show the kernel's time instead of the boxes.
+    view = show(replace(recording, groups=[]), start="depth=0")
+    press(view, "End", "[", "]")
+    expect(stage(view)).to_contain_text("run")
+    rows = rows_inside(view)
+    assert {*rows} == {"first", "second"}
+    for name, (_, time) in rows.items():
+        expect(box(view, name).locator(".ex-second").last).to_have_text(time)

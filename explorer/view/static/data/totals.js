@@ -71,7 +71,7 @@ export class Totals {
   /** @param {import("./trace.js").Trace} trace */
   constructor(trace) {
     this.trace = trace;
-    this.time = this.#times();
+    this.time = trace.timeOf;
     this.slotTimes = trace.layout.slots.map((slot) => slot.nodes.reduce((sum, node) => sum + this.time[node], 0));
     /** @type {Metric[]} the metrics that have values */ this.metrics = trace.metrics.filter(({ name }) => (name === "time" ? this.clock : !name.startsWith("flops") || trace.nodes.flops.some((flops) => flops !== null)));
     this.own = this.metrics.filter(({ values }) => values);
@@ -97,21 +97,6 @@ export class Totals {
   heading({ name, row, values }) {
     if (values) return row || name;
     return name === "time" ? `${this.clock} time` : name;
-  }
-
-  /** Return the µs of each node. A kernel's time is divided among its nodes in proportion to their flops, or assigned to its result if they have none. */
-  #times() {
-    const { trace } = this;
-    const time = new Float64Array(trace.count);
-    const { flops } = trace.nodes;
-    /** @type {[import("../types").Kernel, number][]} */
-    const clocked = trace.steps.length ? trace.steps.map((step) => [trace.kernels[step.kernel], step.micros]) : trace.kernels.map((kernel) => [kernel, kernel.estimate ?? 0]);
-    for (const [kernel, micros] of clocked) {
-      const work = kernel.nodes.reduce((sum, node) => sum + flops[node], 0);
-      if (work) for (const node of kernel.nodes) time[node] += (micros * flops[node]) / work;
-      else time[kernel.nodes[kernel.nodes.length - 1]] += micros;
-    }
-    return time;
   }
 
   /**

@@ -73,6 +73,21 @@ export class Trace {
     this.stepOf = new Map(this.steps.map((step, index) => [step.kernel, index]));
     this.slowest = this.steps.reduce((most, step) => Math.max(most, step.micros), 1e-9);
     this.values = { ...this.recording.leaf_values, ...this.recording.run?.values };
+    /** node → its µs, measured or else estimated */ this.timeOf = this.#times();
+  }
+
+  /** Return the µs of each node. A kernel's time is divided among its nodes in proportion to their flops, or assigned to its result if they have none. */
+  #times() {
+    const time = new Float64Array(this.count);
+    const { flops } = this.nodes;
+    /** @type {[import("../types").Kernel, number][]} */
+    const clocked = this.steps.length ? this.steps.map((step) => [this.kernels[step.kernel], step.micros]) : this.kernels.map((kernel) => [kernel, kernel.estimate ?? 0]);
+    for (const [kernel, micros] of clocked) {
+      const work = kernel.nodes.reduce((sum, node) => sum + flops[node], 0);
+      if (work) for (const node of kernel.nodes) time[node] += (micros * flops[node]) / work;
+      else time[kernel.nodes[kernel.nodes.length - 1]] += micros;
+    }
+    return time;
   }
 
   #indexDecisions() {

@@ -14,6 +14,7 @@ const LONGEST = 12;
  *   state: "plain", "new" (by this decision), "fresh" (by this stage), "gone", "was" (gone earlier in this stage)
  *   time: the time of its kernel, if its second line is a value
  *   tip: the meanings of the terms of its second line
+ *   micros: its share of the time of its kernel, if that has run
  *   apart: the nodes with which a declined decision did not fuse it
  */
 
@@ -86,11 +87,12 @@ export class SlotStates {
     const now = moment.whole ? trace.steps.length : trace.stepOf.get(moment.kernel);
     if (step === undefined || now === undefined) return;
     if (step > now) return void mark.flags.push("waiting");
+    mark.micros = trace.timeOf[mark.node];
     if (isResult) {
-      mark.micros = trace.steps[step].micros;
+      const { micros } = trace.steps[step];
       // The outline shows the kernel's time, because it is not the time of the last operation only.
-      if (!mark.member) mark.second = microsText(mark.micros);
-      if (!mark.member) mark.heat = Math.round((100 * mark.micros) / trace.slowest) / 100;
+      if (!mark.member) mark.second = microsText(micros);
+      if (!mark.member) mark.heat = Math.round((100 * micros) / trace.slowest) / 100;
       mark.bad = badText(trace.values[mark.node]);
       const freed = trace.freedBy[mark.node];
       if (step < now && !moment.whole) mark.flags.push(freed < 0 || trace.stepOf.get(freed) >= now ? "live" : "dead");
