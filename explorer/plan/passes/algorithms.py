@@ -51,7 +51,7 @@ class Algorithms(Pass):
         "tiles",
         "{count:convolution with 3×3 filters is|convolutions with 3×3 filters are} computed by Winograd's method, "
         "because it needs fewer multiplications: this saves {saved_flops} of {direct_flops} in total.",
-        meaning=_METHOD + " The last digits may differ.",
+        meaning=f"{_METHOD}",
         change='ex.EvalPlan(without=["algorithms"]) computes convolutions directly.',
     )
     windows = Reason(
@@ -60,7 +60,7 @@ class Algorithms(Pass):
         "dilation 1, but here the {options}.",
         meaning=f"{_METHOD} The stride is the step by which filters move; the dilation is the distance between the "
         "pixels that they read.",
-        change="Use stride 1 and dilation 1, if the model allows it.",
+        change="Use stride 1 and dilation 1 (strides=1, dilation=1), if the model allows it.",
     )
     grouped = Reason(
         "windows",
@@ -86,11 +86,11 @@ class Algorithms(Pass):
     )
     changes_rounding = Reason(
         "changes_rounding",
-        "`conv2d` is computed directly, because Winograd's method combines all pixels of a tile before it multiplies, "
-        'so large pixels reduce the precision of the results around them. numerics="fast" allows it and saves an '
-        "estimated {saved_us}.",
-        meaning=_METHOD + " Plans of nets use it, as inference engines do.",
-        change='Use ex.EvalPlan(numerics="fast").',
+        "`conv2d` is computed directly, because Winograd's method would add and subtract the 16 pixels that a tile "
+        'reads before it multiplies, so one large number reduces the precision of the whole tile. numerics="fast" '
+        "permits it and saves an estimated {saved_us}.",
+        meaning=f"{_METHOD} The plan of a net uses it by default, as inference engines do.",
+        change='Use ex.EvalPlan(numerics="fast") if a lower precision does not matter.',
     )
     filters_vary = Reason(
         "filters_vary",

@@ -56,18 +56,18 @@ class Batch(Pass):
 
     batched_calls = Reason(
         "batched",
-        "{count:call} to `{name}`, each {shapes_before}, are computed as one call, {shapes_after}, on operands "
-        "stacked along a new first axis (np.stack), because that takes an estimated {together_us} instead of "
-        "{separate_us}.",
-        meaning=_BATCH,
+        "{count:call} to `{name}` are computed as one call on stacked operands, because this takes an estimated "
+        "{together_us} instead of {separate_us}. The shapes are {shapes_before} for each call, and {shapes_after} for "
+        "the one call.",
+        meaning=f"{_BATCH} (3, 4) → 5 means operands of shapes 3 and 4, and a result of shape 5.",
         change=_UNBATCHED,
     )
     batched_operations = Reason(
         "batched",
-        "{count} `{name}` operations, each {shapes_before}, are computed as one operation, {shapes_after}, on "
-        "operands stacked along a new first axis (np.stack), because that takes an estimated {together_us} instead of "
-        "{separate_us}.",
-        meaning=_BATCH,
+        "{count} `{name}` operations are computed as one operation on stacked operands, because this takes an "
+        "estimated {together_us} instead of {separate_us}. The shapes are {shapes_before} for each operation, and "
+        "{shapes_after} for the one operation.",
+        meaning=f"{_BATCH} (3, 4) → 5 means operands of shapes 3 and 4, and a result of shape 5.",
         change=_UNBATCHED,
     )
     device_calls = Reason(
@@ -75,7 +75,7 @@ class Batch(Pass):
         "{count:call} to `{name}` are computed one by one, not batched, because batching needs the operation "
         "`{operation}`, for which the device `{device}` has no code.",
         meaning=_BATCH,
-        change="Register a kernel for the operation: @ex.kernel(operation, on=device).",
+        change="Register a kernel for the missing operation on this device: @ex.kernel(operation, on=device).",
     )
     element_calls = Reason(
         "element_type",
@@ -89,12 +89,13 @@ class Batch(Pass):
         "{count:call} to `{name}` are computed one by one, not batched, because `{name}` contains `{inner}`, which "
         "cannot be computed on stacked operands: {why}.",
         meaning=_BATCH,
-        change="Move this operation out of the function or, if it is user-defined, give it a batch() method.",
+        change="Move this operation out of the function. If it is user-defined, give its class a batch() method "
+        "instead.",
     )
     dear_calls = Reason(
         "stacking_costs_more",
         "{count:call} to `{name}` are computed one by one, not batched, because one by one they take an estimated "
-        "{separate_us}, but batched they would take {together_us}.",
+        "{separate_us}, but batched they would take {together_us}, with the time to stack their operands.",
         meaning=_BATCH,
         change="If the operands are already rows of one array, apply the function to the whole array instead of to "
         "its rows.",
@@ -103,13 +104,14 @@ class Batch(Pass):
         "not_batchable",
         "{count} `{name}` operations are computed one by one, not batched, because `{name}` cannot be computed on "
         "stacked operands of these shapes.",
-        meaning=_BATCH,
-        change="If the operation is user-defined, give it a batch() method.",
+        meaning=f"{_BATCH} An operation can be batched if its batch() method defines how, and if it has no side "
+        "effects.",
+        change="If the operation is user-defined, give its class a batch() method.",
     )
     dear_operations = Reason(
         "stacking_costs_more",
         "{count} `{name}` operations are computed one by one, not batched, because one by one they take an estimated "
-        "{separate_us}, but batched they would take {together_us}.",
+        "{separate_us}, but batched they would take {together_us}, with the time to stack their operands.",
         meaning=_BATCH,
         change="If the operands are already rows of one array, apply the operation to the whole array instead of to "
         "its rows.",
@@ -119,14 +121,16 @@ class Batch(Pass):
         "{count:call} to `{name}` are not batched, because their operands are the same values, so there is nothing to "
         "stack.",
         meaning=_BATCH,
-        change='Let the pass dedup run: it merges equal calls into one unless without=["dedup"] is given.',
+        change='Equal calls without side effects are merged into one, unless without=["dedup"] is given: remove it.',
     )
     depth = Reason(
         "depth",
-        "{count:call} to `{name}` are computed one by one, not batched, because they have {depths} different depths: "
-        "a deeper call may need the result of another, so they cannot start together.",
-        meaning=f"{_BATCH} The depth of a call is the number of calls that must finish before it.",
-        change="Make the calls independent of each other. Independent calls have the same depth and are batched.",
+        "{count:call} to `{name}` are computed one by one, not batched, because they are at {depths} different "
+        "depths: a call may need the result of another one, and must then start after it.",
+        meaning=f"{_BATCH} The depth of a call is the length of the longest chain of calls that must finish one after "
+        "another before it. Calls of one depth cannot need each other's results.",
+        change="Let no call need the result of another: calls that read only stored values have the same depth and "
+        "are batched.",
     )
     other_body = Reason(
         "other_body",

@@ -40,38 +40,43 @@ class Buffers(Pass):
     packed = Reason(
         "packed",
         "{count:result is|results are} packed into {arena_bytes}, instead of the {beside_bytes} that separate buffers "
-        "would take, because two results can overlap if they are not needed at the same time. The minimum is "
-        "{live_bytes}.",
-        meaning=f"{_ARENA} The minimum is the largest amount of memory that is needed (live) at any one moment.",
+        "would take, because two results can use the same memory if they are not needed at the same time. The least "
+        "possible is {live_bytes}.",
+        meaning="All results that are not requested share one block of memory, the arena, which is allocated before "
+        "the run. The least possible is the amount in use (live) at the moment when most is in use.",
     )
     packed_with_scratch = Reason(
         "packed",
         "{count:result|results} and working memory of kernels are packed into {arena_bytes}, instead of the "
-        "{beside_bytes} that separate buffers would take, because two of them can overlap if they are not needed at "
-        "the same time. The minimum is {live_bytes}.",
-        meaning=f"{_ARENA} A kernel is one operation, or several fused ones; it uses working memory while it runs. "
-        "The minimum is the largest amount of memory that is needed (live) at any one moment.",
+        "{beside_bytes} that separate buffers would take, because two of them can use the same memory if they are not "
+        "needed at the same time. The least possible is {live_bytes}.",
+        meaning="All results that are not requested share one block of memory, the arena, which is allocated before "
+        "the run. A kernel is one operation, or several fused ones; it uses working memory while it runs. The least "
+        "possible is the amount in use (live) at the moment when most is in use.",
     )
     reused = Reason(
         "reused",
         "Buffer {buffer} ({size_bytes}) holds {count:result} in turn, because each is read for the last time before "
         "the next is written.",
         meaning=f"{_ARENA} A buffer is a part of the arena.",
-        change="Run more kernels at a time (lanes=…): results are then kept longer, and fewer buffers are reused.",
+        change="Run more kernels at a time, ex.EvalPlan(lanes=…): results are then kept longer, and fewer buffers are "
+        "reused.",
     )
     in_place = Reason(
         "in_place",
-        "{count:result is written over an operand|results are written over operands}, instead of into new memory, "
-        "because nothing reads the old values afterwards: {written} over {operands}. This saves {saved_bytes}.",
+        "{count:result is written over its operand|results are written over their operands}, instead of into new "
+        "memory, because nothing reads the old values afterwards: {written} over {operands}. This saves "
+        "{saved_bytes}.",
         meaning="NumPy's out= does the same: np.add(x, y, out=x).",
         change="Read or request the operand later: it is then not overwritten.",
     )
     copied = Reason(
         "copied",
-        "`{operand}` ({size_bytes}) is copied, because its elements are stored in a different order from the one in "
-        "which reshape reads them, so no strides can describe the new shape.",
+        "The result of `{operand}` ({size_bytes}) is copied for a reshape, because its elements are not stored in the "
+        "order in which reshape reads them, so the new shape cannot be a view of them.",
         meaning="NumPy does the same: np.arange(6).reshape(2, 3).T.reshape(6) copies, because no single stride leads "
-        "from each element to the next. Without the transpose it is a view, which copies nothing.",
+        "from each element to the next. Without the transpose, nothing is copied: a view is the same memory with "
+        "another shape.",
         change="Reshape before moving axes or slicing, if the program allows it.",
     )
     block_memory = Reason(

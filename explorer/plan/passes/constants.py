@@ -23,10 +23,11 @@ class Constants(Pass):
     name = "constants"
     prepared_once = Reason(
         "prepared_once",
-        "{count:operation is|operations are} computed once, before the first run, not in every run, because "
-        "no input is read, only weights and other constants. This keeps {kept_bytes} of results in memory.",
+        "{count:operation is|operations are} computed once, before the first run, not in every run, because the "
+        "results depend only on weights and other constants, not on inputs. Keeping these results takes {kept_bytes} "
+        "of memory.",
         meaning="Weights are tensors that the program holds; inputs are passed at each run. A result that depends on "
-        "no input is the same in every run.",
+        "no input is the same in every run. Only results that other operations read in every run are kept.",
         change='ex.EvalPlan(without=["constants"]) computes them in every run and keeps nothing.',
     )
 

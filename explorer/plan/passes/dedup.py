@@ -41,9 +41,10 @@ class Dedup(Pass):
     commuted = Reason(
         "commuted",
         "`{first}` is computed once, and its result used {count} times, because the program contains {count} equal "
-        "expressions ({turned:has|have} the operands in the other order, which `{operation}` allows). This saves "
-        "{saved_flops} and {saved_bytes} of memory.",
-        meaning="a + b and b + a have the same bits.",
+        "expressions. {turned:of them has|of them have} the operands in the other order, which `{operation}` allows. "
+        "This saves {saved_flops} and {saved_bytes} of memory.",
+        meaning="a + b and b + a have the same bits. Two expressions are equal if they apply the same operation, with "
+        "the same options, to the same values.",
         change='ex.EvalPlan(without=["dedup"]) computes each of them.',
     )
     constants = Reason(
@@ -54,16 +55,17 @@ class Dedup(Pass):
     )
     order_of_zeros = Reason(
         "order_of_zeros",
-        "`{node}` is computed, even though `{other}` has the same operands in the other order, because the results "
-        "may differ: of 0.0 and −0.0, `{operation}` returns its first operand.",
+        "`{node}` is computed separately, even though `{other}` has the same operands in the other order, because the "
+        "results may differ: of the operands 0.0 and −0.0, `{operation}` returns the first.",
         meaning="0.0 and −0.0 compare equal, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
-        change="Write the operands in the same order both times.",
+        change="Write the operands in the same order both times: only one of the two expressions is then computed.",
     )
     augmented = Reason(
         "augmented",
-        "Value and gradient are computed together in {count:call} of `{name}`, because the gradient needs "
-        "intermediate results of the call, and computing these also gives the value.",
-        meaning="The gradient of a function needs some of the function's intermediate results.",
+        "{count:call is|calls are} removed that computed only the value of `{name}`, because a call that computes the "
+        "gradient with the same operands also gives the value.",
+        meaning="The gradient of a function needs intermediate results of the function. Computing them also gives the "
+        "value, so value and gradient are computed by one call instead of two.",
     )
 
     def run(self, graph: PlanGraph) -> None:

@@ -69,8 +69,8 @@ class Fuse(Pass):
     )
     reduced_whole = Reason(
         "reduction",
-        "`{operations}` are fused into {blocks:pass over all rows|passes, each over some of the rows}, because whole "
-        f"rows, whose elements `{{last}}` combines, fit into the cache, {_SAVED}.",
+        "`{operations}` are fused into one loop over {blocks:block of whole rows|blocks of whole rows}, because a "
+        f"row, whose elements `{{last}}` combines, fits into the cache, {_SAVED}.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}, so each block holds whole rows.",
         change=_UNFUSED,
     )
@@ -83,15 +83,18 @@ class Fuse(Pass):
     )
     reduced_exact = Reason(
         "reduction",
-        f"{_IN_PARTS} Their order does not matter, because `{{last}}` returns one of the elements, without rounding.",
+        f"{_IN_PARTS} The order in which the parts are combined does not matter, because `{{last}}` returns one of the "
+        "elements, without rounding.",
         meaning=f"{_FUSED} {_WHOLE_ROWS}. For example, the largest of the parts' largest elements is the largest of "
         "all.",
         change=_UNFUSED,
     )
     reduced_integers = Reason(
         "reduction",
-        f"{_IN_PARTS} Their order does not matter, because {{given}} numbers are not rounded.",
-        meaning=f"{_FUSED} {_WHOLE_ROWS}. Only sums and products of floating-point numbers are rounded.",
+        f"{_IN_PARTS} The order in which the parts are combined does not matter, because {{given}} numbers are not "
+        "rounded.",
+        meaning=f"{_FUSED} {_WHOLE_ROWS}. Only sums and products of floating-point numbers are rounded, differently "
+        "for each order.",
         change=_UNFUSED,
     )
     reduced_joined = Reason(
@@ -106,19 +109,19 @@ class Fuse(Pass):
         "`{reader}` is not fused with `{operand}`, because `{operand}` depends only on weights and is computed once, "
         "before the first run, but `{reader}` is computed in every run.",
         meaning=f"Results that are the same in all runs are computed before the first run and kept. {_APART}",
-        change='ex.EvalPlan(without=["constants"]) computes them in every run, and may then fuse them.',
+        change='ex.EvalPlan(without=["constants"]) computes both in every run, and may then fuse them.',
     )
     asked_for = Reason(
         "asked_for",
-        "`{operand}` is not fused with `{reader}`, which reads it, because `{operand}` is a requested result: it is "
-        "written to memory anyway, and `{reader}` reads it from there.",
+        "`{operand}` is not fused with `{reader}`, which reads it, because `{operand}` is a result that the program "
+        "requests: it is written to memory anyway, and `{reader}` reads it from there.",
         meaning=_APART,
         change="Do not register or return this value if only results computed from it are needed.",
     )
     other_consumers = Reason(
         "other_consumers",
         "`{operand}` is not fused with `{reader}`, which reads it, because {consumers} operations read it "
-        "({readers}), so it is computed once and written to memory, and each of them reads it from there.",
+        "({readers}): it is computed once and written to memory, where each of them reads it.",
         meaning=f"{_APART} A value that several operations read is computed once, not once for each of them.",
         change="Remove the other readers, if they are not needed.",
     )
@@ -127,7 +130,8 @@ class Fuse(Pass):
         "`{reader}` is not fused with `{operand}`, because their results have different shapes, {after} and {before}, "
         "so their blocks do not match.",
         meaning=f"{_APART} The blocks of operations in one loop must have the same shape.",
-        change="Broadcast a stored operand instead of a computed one, if the program allows it.",
+        change="Broadcast before the operation instead of after it, as in ex.cos(ex.broadcast_to(x, shape)). Its "
+        "result then has the shape of the other one, but has more elements.",
     )
     second_product = Reason(
         "second_product",
@@ -143,10 +147,11 @@ class Fuse(Pass):
     )
     view_between = Reason(
         "view",
-        "`{reader}` is not fused with `{below}`, because `{reader}` reads it through the view `{operand}`, in another "
-        "order or shape, so their blocks do not match.",
+        "`{reader}` is not fused with `{below}`, because `{reader}` reads the result of `{below}` in another order or "
+        "shape, through the view `{operand}`, so their blocks do not match.",
         meaning=f"{_APART} A view is the same memory with another shape, order or step, so nothing is copied.",
-        change="Take the view of an earlier value or of the result, so that it is not between the two operations.",
+        change="Apply the view before the first operation or after the second one, if the program allows it, as in "
+        "ex.tanh(x.T) instead of ex.tanh(x).T.",
     )
     product = Reason(
         "product",
@@ -160,14 +165,14 @@ class Fuse(Pass):
         "`{operand}` ({row_bytes}) does not fit into the cache.",
         meaning=f"{_APART} {_WHOLE_ROWS}. If a row does not fit into the cache, it goes through memory anyway, so "
         "fusing saves nothing.",
-        change="Use shorter rows or a narrower dtype.",
+        change="Use shorter rows, or a narrower dtype such as float32.",
     )
     too_large = Reason(
         "too_large",
         "`{reader}` is not fused with `{operand}`, because the result of `{operand}` takes up {read_bytes}, and a "
         "fused loop runs over at most {limit:block}, each small enough for the cache.",
         meaning=f"{_APART} {_WHOLE_ROWS}.",
-        change="Use fewer elements or a narrower dtype.",
+        change="Use fewer elements, or a narrower dtype such as float32.",
     )
     view_operand = Reason(
         "producer",
@@ -180,7 +185,8 @@ class Fuse(Pass):
         "`{reader}` is not fused with the operations in `{call}`, whose result it reads, because the call to `{call}` "
         "runs as one step, which writes its result to memory.",
         meaning=f"{_APART} A call that is not replaced by the operations of its body is planned separately.",
-        change="Raise the limit: ex.EvalPlan(inline=ex.passes.Inline(limit=…)).",
+        change="Raise the limit up to which calls are replaced by their operations: "
+        "ex.EvalPlan(inline=ex.passes.Inline(limit=…)).",
     )
     producer = Reason(
         "producer",
@@ -197,9 +203,10 @@ class Fuse(Pass):
     )
     reader = Reason(
         "reader",
-        "`{operation}` is not fused with `{reader}`, which reads its result, because `{reader}` cannot be computed "
-        "block by block: it needs the whole result in memory when it begins.",
-        meaning=f"{_APART} Only elementwise operations and reductions can process their operands block by block.",
+        "`{operation}` is not fused with `{reader}`, which reads its result, because `{reader}` needs the whole "
+        "result in memory when it begins, so the two cannot run block by block.",
+        meaning=f"{_APART} Only elementwise operations and reductions can process their operands block by block. A "
+        "reshape or a slice only refers to the memory of its operand.",
     )
     element_type = Reason(
         "element_type",
@@ -210,7 +217,8 @@ class Fuse(Pass):
     )
     device = Reason(
         "device",
-        "`{operation}` is not fused, because it runs on {device}, where only elementwise operations are fused.",
+        "`{operation}` is not fused, because it runs on the device `{device}`, where only elementwise operations are "
+        "fused.",
         meaning=f"{_APART} Products and reductions are divided into blocks that fit into the CPU's caches.",
         change='Compute on the CPU: x.to_device("cpu").',
     )

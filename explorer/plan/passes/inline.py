@@ -55,11 +55,12 @@ class Inline(Pass):
     name = "inline"
     inlined = Reason(
         "inlined",
-        "`{name}` is called in {count:place}. Each call is replaced by the operations of its body, so that these can "
-        "be simplified, merged and fused with the operations around the call.",
+        "{count:call is|calls are} replaced by the operations in the body of `{name}`, so that these can be "
+        "simplified, merged and fused with the operations around the call.",
         meaning="The plan is the same as if the function's lines had been written at each call. Equal operations are "
         "merged into one; fused operations run as one loop over blocks of their arrays.",
-        change="ex.EvalPlan(inline=ex.passes.Inline(limit=…)) limits the number of operations after inlining.",
+        change="ex.EvalPlan(inline=ex.passes.Inline(limit=…)) limits the number of operations of the program. Calls "
+        "that would exceed the limit are not replaced.",
     )
     too_large = Reason(
         "too_large",
@@ -72,47 +73,50 @@ class Inline(Pass):
     )
     batched = Reason(
         "batched",
-        "{count:call} to `{name}` are computed at once, on stacked operands, because this takes an estimated "
-        "{together_us}, but one call after another would take {separate_us}.",
+        "{count:call} to `{name}` by ex.map are computed at once, on stacked operands, because this takes an "
+        "estimated {together_us}, but one call after another would take {separate_us}.",
         meaning=_MAP,
         change=_LOOP,
         numerics="reordering",
     )
     dear = Reason(
         "stacking_costs_more",
-        "{count:call} to `{name}` run one after another, not batched on stacked operands, because batched they would "
-        "take an estimated {together_us}, but one after another they take {separate_us}.",
+        "{count:call} to `{name}` by ex.map run one after another, not batched on stacked operands, because one after "
+        "another they take an estimated {separate_us}, but batched they would take {together_us}.",
         meaning=_MAP,
     )
     divided = Reason(
         "divided",
-        "{count:call} to `{name}` are computed in {parts:part}, each by its own worker, because this takes an "
-        "estimated {divided_us}, including messages; running all calls in this process would take {together_us}.",
+        "{count:call} to `{name}` by ex.map are divided into {parts:part}, each computed by its own worker, because "
+        "this takes an estimated {divided_us}, including messages; running all calls in this process would take "
+        "{together_us}.",
         meaning=f"{_MAP} Workers are other processes: the operands of a part are sent to a worker, which sends its "
         "results back.",
-        change='executor="simple" computes all calls in this process.',
+        change='Run the program with executor="simple": all calls are then computed in this process.',
     )
     undivided = Reason(
         "messages_cost_more",
-        "{count:call} to `{name}` are not divided among {workers:worker}, because this would take an estimated "
-        "{divided_us}, including messages; running all calls in this process takes {together_us}.",
+        "{count:call} to `{name}` by ex.map are not divided among {workers:worker}, because this would take an "
+        "estimated {divided_us}, including messages; running all calls in this process takes {together_us}.",
         meaning=f"{_MAP} Workers are other processes: the operands of a part are sent to a worker, which sends its "
         "results back.",
-        change="Map over more elements, or use a function that computes more for each byte of its operands.",
+        change="Map over more elements, or compute more for each element: messages then take a smaller part of the "
+        "time.",
     )
     not_batchable = Reason(
         "not_batchable",
-        "{count:call} to `{name}` run one after another, not batched on stacked operands, because `{name}` contains "
-        "`{inner}`, which cannot be computed on stacked operands: {why}.",
+        "{count:call} to `{name}` by ex.map run one after another, not batched on stacked operands, because `{name}` "
+        "contains `{inner}`, which cannot be computed on stacked operands: {why}.",
         meaning=_MAP,
-        change="Move this operation out of the function or, if it is user-defined, give it a batch() method.",
+        change="Move this operation out of the function. If it is user-defined, give its class a batch() method "
+        "instead.",
     )
     not_asked = Reason(
         "left_out",
-        "{count:call} to `{name}` run one after another, not batched on stacked operands, because the plan was built "
-        "without batching.",
+        "{count:call} to `{name}` by ex.map run one after another, not batched on stacked operands, because the plan "
+        "was built without batching.",
         meaning=_MAP,
-        change="Build the plan with ex.EvalPlan(), which batches calls by default.",
+        change='Calls are batched, unless without=["batch"] is given: remove it.',
     )
     kept_whole = Reason(
         "kept_whole",
@@ -120,7 +124,8 @@ class Inline(Pass):
         "whole. The call is therefore a single step and is not fused with the operations around it.",
         meaning="Workers are other processes. Values that pass from one worker to another are sent as messages; "
         "values inside a call are not. Fused operations run as one loop over blocks of their arrays.",
-        change="Remove ex.parallelize: the whole program then runs in one process, and the call is inlined.",
+        change="Remove ex.parallelize: the whole program then runs in one process, and the call is replaced by its "
+        "operations.",
     )
     required = True
 

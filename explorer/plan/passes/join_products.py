@@ -38,7 +38,7 @@ class JoinProducts(Pass):
         "joined",
         "{count:product} of `{left}` with different weights are computed as one product with concatenated weights, "
         "because starting a small product takes about as long as computing it. This saves an estimated {saved_us}.",
-        meaning=f"{_METHOD} The weights are concatenated once, before the first run. The last digits may differ.",
+        meaning=f"{_METHOD} The weights are concatenated once, before the first run.",
         change='ex.EvalPlan(without=["join"]) computes them one by one.',
     )
     large = Reason(
@@ -52,7 +52,8 @@ class JoinProducts(Pass):
     read_alone = Reason(
         "read_alone",
         "{count:product} of `{left}` with different weights are computed one by one, not as one product with "
-        "concatenated weights, because `{reader}` reads only one of them, and can run in the loop that computes it.",
+        "concatenated weights, because `{reader}` reads only one of them. It can run in the loop of this product, but "
+        "not in the loop of the joined one.",
         meaning=f"{_METHOD} An elementwise operation is fused with a product if it is the only reader of the product.",
         change="Write x @ np.hstack([A, B]) in the program.",
     )

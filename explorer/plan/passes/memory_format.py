@@ -30,8 +30,8 @@ class MemoryFormat(Pass):
         "channels_last",
         "{count:result is|results are} stored pixel by pixel, with all channels of a pixel side by side, because a "
         "convolution or pooling then reads a few long ranges of memory instead of many short ones.",
-        meaning="An array of shape (N, C, H, W) keeps its shape; only its strides differ, as after "
-        "np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2).",
+        meaning="An array of shape (N, C, H, W) (images, channels, rows, columns) keeps its shape; only its strides "
+        "differ, as after np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2).",
         change='ex.EvalPlan(without=["memory_format"]) stores all arrays in the order of their shape.',
         numerics="reordering",  # NumPy adds elements in memory order
     )

@@ -125,12 +125,12 @@ class Order(Pass):
         "at the same time. This takes an estimated {together_us}; one kernel after another would take {alone_us}.",
         meaning="A kernel is one operation, or several fused ones. In a chain, each kernel needs the result of the "
         "previous one. Chains are independent if neither reads a result of the other.",
-        change="lanes=1 runs one kernel at a time.",
+        change="ex.EvalPlan(lanes=1) runs one kernel at a time.",
     )
     nothing_independent = Reason(
         "nothing_independent",
-        "One kernel runs at a time, even though {lanes} could run at once, because each of the {count} kernels except "
-        "the first needs the result of the previous one.",
+        "One kernel runs at a time, even though {lanes} threads are available, because each of the {count} kernels "
+        "except the first needs the result of the previous one.",
         meaning="A kernel is one operation, or several fused ones. Only kernels that do not need each other's results "
         "can run at the same time.",
     )

@@ -22,10 +22,10 @@ class Prune(Pass):
     name = "prune"
     replaced = Reason(
         "unneeded",
-        "{count:node (operation or value) is|nodes (operations or values) are} removed, because nothing reads "
-        "the result any more: other decisions replaced its readers ({readers}).",
-        meaning="If a decision replaces an operation by something simpler, operands that nothing else reads are "
-        "removed.",
+        "{count:node (operation or value) is|nodes (operations or values) are} removed, because nothing reads the "
+        "result any more: earlier decisions replaced operations that read it, such as {readers}.",
+        meaning="If a rule replaces an operation by something simpler, operands that nothing else reads are removed. "
+        "In log(exp(x)), for example, log is replaced by x, so exp is not computed.",
     )
     unread = Reason(
         "unneeded",

@@ -21,7 +21,8 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason
 
 _BESIDE = (
-    "`{result}`, the new value of `{parameter}`, is written to separate memory and copied after the step, because "
+    "`{result}`, the new value of `{parameter}`, is written to separate memory and copied to `{parameter}` after the "
+    "step, because "
 )
 _SAFE = "A step that fails or is interrupted leaves all parameters unchanged, so updates run last and must not fail."
 
@@ -71,21 +72,21 @@ class UpdateInPlace(Pass):
     )
     read_later = Reason(
         "read_later",
-        f"{_BESIDE}`{{reader}}`, which reads the old value, runs later: it also needs `{{needed}}`.",
+        f"{_BESIDE}`{{reader}}`, which also reads the old value, must run later: it needs the result of `{{needed}}`.",
         meaning="A new value can overwrite the old value only after the last read of the old value.",
-        change="Compute from the new value, or from a value that was computed before the update.",
+        change="Compute each new value only from old values, or only from new values.",
     )
     needed = Reason(
         "needed",
-        f"{_BESIDE}`{{reader}}` reads `{{result}}` and is not an update in place: if `{{reader}}` failed, the "
-        "parameter would already have been changed.",
+        f"{_BESIDE}`{{reader}}` reads the new value and is not an update in place: if `{{reader}}` failed, the old "
+        "value would already be lost.",
         meaning=_SAFE,
-        change="Compute nothing but other updates from new values.",
+        change="Read new values only in other updates, or in the next step.",
     )
     not_elementwise = Reason(
         "not_elementwise",
-        f"{_BESIDE}the kernel of `{{result}}` computes `{{operation}}`, which writes to the memory of the result "
-        "before all old values have been read.",
+        f"{_BESIDE}`{{operation}}`, a part of the kernel of `{{result}}`, writes to the memory of the result before "
+        "all old values have been read.",
         meaning="A kernel is one operation, or several fused ones. A matrix product is written into the memory of the "
         "result, where elementwise operations then complete it.",
         change="Use an optimizer with state, such as Adam: it reads the gradient twice, so the product becomes a "
@@ -96,7 +97,7 @@ class UpdateInPlace(Pass):
         f"{_BESIDE}`{{operation}}` or its kernel on this device is user-defined and may raise an error after writing "
         "some elements.",
         meaning=f"A kernel is one operation, or several fused ones. {_SAFE}",
-        change="Write the update with Explorer's operations.",
+        change="Write the update with the library's operations, such as p - 0.1 * gradient.",
     )
     shown = Reason(
         "shown",
@@ -104,18 +105,20 @@ class UpdateInPlace(Pass):
         "`{reader}`.",
         meaning="A kernel is one operation, or several fused ones. An element can be overwritten only after its last "
         "read.",
-        change="Read the parameter itself, without transpose, reshape or slice.",
+        change="Compute the new value from the parameter itself, without transpose, reshape or slice.",
     )
     asked_for = Reason(
         "asked_for",
-        f"{_BESIDE}`{{result}}` is also the new value of another parameter, or a requested result.",
-        meaning="A value is stored in only one place.",
+        f"{_BESIDE}`{{result}}` is also requested as a result, or as the new value of another parameter.",
+        meaning="A parameter and a requested result need separate memory, because the next step overwrites the "
+        "parameter.",
+        change="Do not request the new value: read the parameter after the step.",
     )
     not_computed = Reason(
         "not_computed",
-        f"{_BESIDE}`{{result}}` ({{type}}) is not computed in the step, or not on the device and with the type of "
-        "`{parameter}`.",
-        meaning="A constant or another parameter has its own memory.",
+        f"{_BESIDE}only a value that every step computes, with the shape, dtype and device of `{{parameter}}`, can "
+        "overwrite it. `{result}` ({type}) is not such a value.",
+        meaning="A constant, or another parameter, has its own memory.",
     )
     pairs: tuple[tuple[Expr, Expr], ...] = ()
 
