@@ -41,7 +41,7 @@ from explorer.core.ir.tensor import stored_tensor
 from explorer.core.progress import long_running
 from explorer.core.tracing.captures import note
 from explorer.core.types.device import Device, as_device, cpu
-from explorer.core.types.tensor_type import AnyType, Array, Shape
+from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType
 from explorer.net.building.builder import Build
 from explorer.net.building.containers import named_leaves
 from explorer.net.building.diagnostics import (
@@ -56,7 +56,7 @@ from explorer.net.building.example_shapes import Shapes, assumptions, guesses, u
 from explorer.net.building.inputs import is_shape
 from explorer.net.building.weights import NetWeights
 from explorer.net.definition import edits
-from explorer.net.definition.declared_types import check_inputs, shape_text
+from explorer.net.definition.declared_types import check_inputs, is_open, shape_text
 from explorer.net.definition.definition import BlobDefinition, BlobType, Dimension, NetDefinition, graph_error
 from explorer.net.definition.operator_definition import OperatorDefinition, memory_dtype
 from explorer.net.definition.subgraph import cut
@@ -474,7 +474,22 @@ class Net:
 
     def cut(self, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None) -> Net:
         """Return the part of the net that computes ``outputs`` from ``inputs``; None means all of the net's."""
-        return self.with_definition(cut(self.definition, inputs, outputs))
+        blobs = [self.definition.blob(name) for name in inputs or ()]
+        undeclared = [blob.name for blob in blobs if blob.shape is None or blob.dtype is None]
+        return self.with_definition(cut(self.definition, inputs, outputs, self._inferred(undeclared)))
+
+    def _inferred(self, names: Sequence[str]) -> dict[str, BlobType]:
+        """Return the types of operands that the file does not declare; lengths are unknown if inputs have unknown
+        lengths."""
+        if not names:
+            return {}
+        values, is_known = self._preview_build().values, not is_open(self.definition)
+        types = {name: value.type for name in names if isinstance(value := values.get(name), Expr)}
+        return {
+            name: BlobType(type.shape if is_known else (None,) * len(type.shape), type.dtype.name)
+            for name, type in types.items()
+            if isinstance(type, TensorType)
+        }
 
     def with_definition(self, definition: NetDefinition) -> Self:
         """Return a net with the same weights and device, but another definition, such as a part of this one."""

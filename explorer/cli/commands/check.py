@@ -6,11 +6,11 @@ The command is intended for scripts that build models. It computes nothing, and 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from explorer.cli.support import file_argument, shape_option
+from explorer.cli.support.model_output import first_names, flow_text
 from explorer.cli.support.output import check_output, stem
 from explorer.cli.support.terminal import print_line, print_text
 from explorer.core.errors import ExplorerError
@@ -19,7 +19,7 @@ from explorer.record.reasons import counted_text
 
 if TYPE_CHECKING:
     from explorer.net import Net
-    from explorer.net.definition.definition import BlobDefinition, NetDefinition
+    from explorer.net.definition.definition import NetDefinition
 
 HELP = "list everything that prevents a model from running, or differs from a kept plan"
 DESCRIPTION = """\
@@ -44,8 +44,6 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--update", action="store_true", help="write the model's plan to the file of --plan")
 
 
-_LISTED = 4
-"""maximum number of listed names"""
 _STATED, _WIDTH = 24, 100
 """maximum number of lines on what the file states, and of characters in each"""
 
@@ -71,14 +69,14 @@ def execute(options: argparse.Namespace) -> int:
     elif net.definition.is_table or net.table is TABLE:
         weights = counted_text(len(net.definition.blobs), "weight")
         unreadable = [f"{each.name}.{own}" for each in net.definition.operators for own in each.arguments]
-        rest = f", {len(unreadable):,} cannot ({_first(unreadable)})" if unreadable else ""
+        rest = f", {len(unreadable):,} cannot ({first_names(unreadable)})" if unreadable else ""
         print_line(f"{net.name}: {weights} can be read{rest}; the file contains no graph to run")
     else:
         unsized = net.unsized()
         verb = "has a shape that depends" if len(unsized) == 1 else "have shapes that depend"
-        note = f" ({len(unsized)} {verb} on values: {_first(unsized)})" if unsized else ""
+        note = f" ({len(unsized)} {verb} on values: {first_names(unsized)})" if unsized else ""
         subject = {0: "it has no operator, and", 1: "its operator"}.get(count, f"all {count:,} operators")
-        print_line(f"{net.name}: {subject} can run{note}: {_ends(net.inputs) or 'no input'} → {_ends(net.outputs)}")
+        print_line(f"{net.name}: {subject} can run{note}: {flow_text(net)}")
     print_text("".join(f"  {line}\n" for line in _stated(net.definition)))
     differs = options.plan is not None and _differs(net, options.plan, options.update)
     return 1 if findings or differs else 0
@@ -91,21 +89,6 @@ def _stated(definition: NetDefinition) -> list[str]:
     left = len(lines) - _STATED
     shown = [shortened(" ".join(line.split()), _WIDTH) for line in lines[:_STATED]]
     return [*shown, f"… and {counted_text(left, 'more line')}"] if left > 0 else shown
-
-
-def _first(names: Sequence[str]) -> str:
-    """Return the first names, and the number of omitted names, as a string."""
-    return ", ".join(names[:_LISTED]) + f" and {len(names) - _LISTED:,} more" * (len(names) > _LISTED)
-
-
-def _ends(operands: Mapping[str, BlobDefinition]) -> str:
-    """Return operands with their declared shapes, such as ``x batch×seq×64``."""
-    from explorer.net.definition.declared_types import symbolic_text
-
-    labels = [
-        f"{name} {symbolic_text(blob.shape)}" if blob.shape is not None else name for name, blob in operands.items()
-    ]
-    return _first(labels)
 
 
 def _differs(net: Net, path: Path, update: bool) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from explorer.cli.support import file_argument
+from explorer.cli.support import file_argument, model_output
 from explorer.cli.support.output import check_output
-from explorer.cli.support.terminal import print_line
 
 HELP = "write a model file in another format"
 DESCRIPTION = """\
@@ -27,22 +26,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Write the target, and print a summary."""
-    from explorer.formats import open, save
-    from explorer.formats.registry import format_of
+    from explorer.formats import open
 
     inputs = [options.file] if options.weights is None else [options.file, options.weights]
     check_output(options.target, inputs)
-    save(open(options.file, weights=options.weights), options.target)
-    written = open(options.target)
-    count = len(written.definition.operators)
-    entry = format_of(options.target.name)
-    has_weights = any(operator.weights for operator in written.definition.operators)
-    weights_file = (
-        f" with {options.target.with_suffix(entry.weights_extension)}"
-        if entry and entry.weights_extension and has_weights
-        else ""
-    )
-    print_line(
-        f"{options.target}{weights_file}: {count:,} operator{'s' * (count != 1)} of {written.definition.dialect}"
-    )
-    return 0
+    return model_output.write(open(options.file, weights=options.weights), options.target, inputs)

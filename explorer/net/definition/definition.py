@@ -187,6 +187,9 @@ class NetDefinition:
         if versions is None:
             known = self._versions.get((split_name(name) or ("", 0))[0])
             fix = f"its versions are\n    {history(known)}" if known else ""
+            if not known and name in self._by_name:
+                computed = ", ".join(map(repr, self._by_name[name].outputs[:4])) or "nothing"
+                fix = f"{name!r} is an operator, which computes {computed}"
             raise UnknownNameError(name, kind="blob", known=self.blobs, fix=fix)
         return versions[-1]
 

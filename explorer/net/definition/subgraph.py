@@ -6,17 +6,23 @@ values of the part and of the whole net can be compared by name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from explorer.core.errors import OperandError
-from explorer.net.definition.definition import NetDefinition, OperatorDefinition
+from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition
 
 
-def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> NetDefinition:
+def cut(
+    definition: NetDefinition,
+    inputs: Sequence[str] | None,
+    outputs: Sequence[str] | None,
+    inferred: Mapping[str, BlobType] | None = None,
+) -> NetDefinition:
     """Return the part of a definition that computes ``outputs`` from ``inputs``; None means all of the net's.
 
-    Raise OperandError if an output needs another input of the net, and UnknownNameError for an unknown operand.
+    ``inferred`` contains types of inputs whose types the file does not declare. Raise OperandError if an output needs
+    another input of the net, and UnknownNameError for an unknown operand.
     """
     program = definition.ssa
     ends = program.outputs if outputs is None else tuple(definition.blob(name).name for name in outputs)
@@ -51,6 +57,7 @@ def cut(definition: NetDefinition, inputs: Sequence[str] | None, outputs: Sequen
     types = {
         name: blob.declared_type for name, blob in definition.blobs.items() if blob.shape is not None or blob.container
     }
+    types.update(inferred or {})
     kept_inputs = [name for name in names if name in reached or inputs is not None]
     return NetDefinition.of(
         definition.name,

@@ -17,17 +17,17 @@ ASSETS = Path(__file__).parents[3] / "assets"
 @pytest.mark.parametrize(
     ("source", "target", "said"),
     [
-        ("digits.pnnx.param", "d.onnx", " operators of onnx\n"),
-        ("digits.pnnx.param", "d.pnnx.param", " operators of pnnx\n"),
-        ("digits.onnx", "d.json", " operators of onnx\n"),
-        ("digits.onnx", "d.onnx", " operators of onnx\n"),
+        ("digits.pnnx.param", "d.onnx", " operators of onnx, 0 ?×1×8×8 → 15 ?×10\n"),
+        ("digits.pnnx.param", "d.pnnx.param", " operators of pnnx, "),
+        ("digits.onnx", "d.json", " operators of onnx, image "),
+        ("digits.onnx", "d.onnx", " operators of onnx, image "),
     ],
 )
 def test_the_target_computes_the_same_as_the_source(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], source: str, target: str, said: str
 ) -> None:
     assert main(["convert", str(ASSETS / source), str(tmp_path / target)]) == 0
-    assert capsys.readouterr().out.endswith(said)
+    assert said in capsys.readouterr().out
     picture = np.random.default_rng(3).standard_normal((1, 1, 8, 8)).astype(np.float32)
     values = [net.run(picture) for net in (ex.open(ASSETS / source), ex.open(tmp_path / target))]
     results = [[*value.values()] if isinstance(value, dict) else [value] for value in values]
