@@ -101,9 +101,10 @@ def _with_point(x: int, y: int, rect: _Rect) -> _Rect:
 
 
 def _candidates(route: list[int]) -> Iterator[tuple[tuple[int, int], int]]:
-    """Yield the middles of a route's curves with both sides, from the middle of the route outwards."""
+    """Yield the middles of a route's curves with both sides: first of lines, then from the middle outwards."""
     curves = range(0, len(route) - 2, 6)
-    for curve in sorted(curves, key=lambda first: (abs(2 * first - curves[-1]), first)):
+    across = [route[first] != route[first + 6] and route[first + 1] != route[first + 7] for first in curves]
+    for curve in sorted(curves, key=lambda first: (across[first // 6], abs(2 * first - curves[-1]), first)):
         xs, ys = route[curve : curve + 8 : 2], route[curve + 1 : curve + 8 : 2]
         x, y = [(a + 3 * b + 3 * c + d) // 8 for a, b, c, d in (xs, ys)]
         yield from (((x, y), side) for side in (1, -1))

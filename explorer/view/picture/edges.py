@@ -79,8 +79,9 @@ def cross(points: list[int]) -> str:
 def port_labels(segments: list[tuple[Segment, bool]], direction: Direction) -> list[Markup]:
     """Draw the port names of layers next to the edges that end at them, each once per position.
 
-    The names of several edges that end at one position are to the left or right of it, like their edges. If values flow
-    to the right, a name is drawn along its edge, and omitted if the edge is level and shorter
+    The names of several edges that end at one position are to the left or right of it, like their edges. A name is to
+    the left of its edge if the next edge to the right is so near that the name would touch it. If values flow to the
+    right, a name is drawn along its edge, and omitted if the edge is level and shorter
     (static/canvas/port_names.js).
     """
     down = direction == "down"
@@ -104,13 +105,19 @@ def port_labels(segments: list[tuple[Segment, bool]], direction: Direction) -> l
             drawn.append(_port(text, x + 5, y + 10 if down else y - 4))
     for (x, y), names in ends.items():
         ordered = sorted(names, key=names.__getitem__)
-        before, after = (", ".join(part) for part in (ordered[: len(ordered) // 2], ordered[len(ordered) // 2 :]))
+        half = len(ordered) if down and len(ordered) == 1 and _touches(x, y, ordered[0], ends) else len(ordered) // 2
+        before, after = (", ".join(part) for part in (ordered[:half], ordered[half:]))
         if before and _fits(before, spaces[True, x, y]):
             drawn.append(_port(before, *((x - 5, y - 5) if down else (x - 9, y - 4)), "text-anchor:end"))
-        if _fits(after, spaces[True, x, y]):
+        if after and _fits(after, spaces[True, x, y]):
             position = (x + 5, y - 5, None) if down else (x - 9, y + 9 if before else y - 4, "text-anchor:end")
             drawn.append(_port(after, *position))
     return drawn
+
+
+def _touches(x: int, y: int, text: str, ends: Collection[tuple[int, int]]) -> bool:
+    """Return whether a name to the right of an edge's end would touch the end of the next edge."""
+    return any(other_y == y and 0 < other_x - x < PORT_CHARACTER * len(text) + 5 for other_x, other_y in ends)
 
 
 def _fits(text: str, space: float) -> bool:

@@ -4,8 +4,6 @@ from hypothesis import strategies as st
 
 from explorer import relu, train
 from explorer.view.layout.box_layout import Layouts
-from explorer.view.layout.graphviz_engine import finished
-from explorer.view.layout.layout_engine import LayoutGraph
 from explorer.view.layout.placement import compose
 from explorer.view.model.picture_model import build_model
 
@@ -21,39 +19,6 @@ def training_step():
 
 MODEL = build_model(training_step())
 LAYOUTS = Layouts(MODEL)
-SLANTED = [100, 20, 100, 30, 500, 150, 500, 160]
-"""route of an edge between two nodes, which dot draws as a nearly straight line"""
-
-
-def route_past(*items):
-    """Return the route of an edge between two nodes, past items (x, y, width, height)."""
-    sizes = ((40, 40), (40, 40), *((wide, high) for _, _, wide, high in items))
-    graph = LayoutGraph(sizes, frozenset(), ((0, 1),))
-    centres = [(100, 0), (500, 180), *((x, y) for x, y, _, _ in items)]
-    return finished(graph, centres, [list(SLANTED)])[0]
-
-
-def test_a_wide_curve_leaves_and_arrives_along_the_flow():
-    assert route_past() == [100, 20, 100, 90, 500, 90, 500, 160]
-
-
-def test_a_curve_keeps_its_route_between_items():
-    assert route_past((180, 100, 40, 40)) == route_past()
-    assert route_past((200, 60, 40, 40)) == SLANTED
-
-
-def leaving_route_past(*items):
-    """Return the route from a node to a port at the bottom of its box, past items (x, y, width, height)."""
-    sizes = ((110, 34), *((wide, high) for _, _, wide, high in items))
-    graph = LayoutGraph(sizes, frozenset(), ((0, -1),))
-    centres = [(439, 643), *((x, y) for x, y, _, _ in items)]
-    return finished(graph, centres, [[439, 661, 439, 755, 165, 755, 165, 755]])[0]
-
-
-def test_a_curve_leaves_its_box_vertically_if_no_item_is_in_the_way():
-    assert leaving_route_past() == [439, 661, 439, 755, 165, 731, 165, 755]
-    assert leaving_route_past((164, 600, 220, 40)) == leaving_route_past()
-    assert leaving_route_past((164, 725, 220, 40)) == [439, 661, 439, 755, 165, 755, 165, 755]
 
 
 @given(st.sets(st.sampled_from(range(len(MODEL.tree.boxes)))))

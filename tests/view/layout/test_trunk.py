@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 import explorer as ex
 from explorer.record import Recording
@@ -22,6 +21,7 @@ from explorer.view.replay.contents import drawn_open, instant_at, open_spans
 from explorer.view.replay.state import state_at
 from tests.golden.programs import PROGRAMS, recorded
 from tests.view import sample
+from tests.view.random_graphs import graphs
 
 ASSETS = Path(__file__).parents[3] / "assets"
 
@@ -36,16 +36,6 @@ RECORDINGS = {
     "transformer": lambda: sample.transformer(3),
     "digits": digits,
 }
-
-
-@st.composite
-def graphs(draw) -> LayoutGraph:
-    count = draw(st.integers(1, 12))
-    pairs = [(tail, head) for head in range(count) for tail in range(head)]
-    ends = [(-1, item) for item in range(count)] + [(item, -1) for item in range(count)]
-    edges = draw(st.lists(st.sampled_from([*pairs, *ends]), unique=True, max_size=3 * count))
-    sizes = draw(st.lists(st.sampled_from([(72, 34), (120, 40), (190, 62)]), min_size=count, max_size=count))
-    return LayoutGraph(tuple(sizes), frozenset(), tuple(edges))
 
 
 @pytest.mark.spec("V-1")

@@ -336,12 +336,13 @@ def test_counts_of_one_are_singular():
 
 
 @pytest.mark.spec("M-L10", "V-15")
-def test_port_names_do_not_overlap_if_values_flow_right():
-    """An edge between two layers that is shorter than both names has the name at its end, or none."""
+@pytest.mark.parametrize("direction", ["down", "right"])
+def test_port_names_do_not_overlap(direction):
+    """An edge to the right that is shorter than both names has the name at its end, or none."""
     float32 = np.dtype(np.float32)
     types = {"input": ex.TensorType((1, 1), float32), "previous": ex.TensorType((1, 4), float32)}
     recording = layers.GRUStep("step", 1, 4).explore(types).recording
-    drawn = ElementTree.fromstring(svg(recording, 0, direction="right", depth=2)).findall(".//{*}text[@class='port']")
+    drawn = ElementTree.fromstring(svg(recording, 0, direction=direction, depth=2)).findall(".//{*}text[@class='port']")
     assert {text.text for text in drawn} >= {"input", "left", "right", "output"}
     rects = []
     for text in drawn:

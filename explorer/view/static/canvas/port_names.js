@@ -27,7 +27,12 @@ export class PortNames {
         if (right && Math.abs(points.at(-1) - points[1]) < SPACING.level) label.room = Math.min(label.room, points.at(-2) - points[0]);
       }
     }
-    const rows = [...labels.values()].flatMap((label) => (label.isEnd && label.names.size > 1 ? apart(label, right) : [{ ...label, text: [...label.names.keys()].join(", ") }]));
+    const all = [...labels.values()];
+    const rows = all.flatMap((label) => {
+      if (label.isEnd && label.names.size > 1) return apart(label, right);
+      const row = { ...label, text: [...label.names.keys()].join(", ") };
+      return [!right && label.isEnd && touches(row, all) ? { ...row, place: [label.place[0] - 10, label.place[1]], anchor: "end" } : row];
+    });
     // In a graph that flows to the right, a name is drawn along its edge. A longer name would be covered by the box at the other end if both are level.
     const legible = rows.filter(({ text, room }) => SPACING.character * text.length + SPACING.besides < room);
     const texts = pool(this.texts, legible.length, () => svg("text", { class: "ex-port" }));
@@ -44,6 +49,11 @@ export class PortNames {
 function isTight(names, points) {
   const isLevel = Math.abs(points.at(-1) - points[1]) < SPACING.level;
   return isLevel && names[1] && SPACING.character * (names[0].length + names[1].length) + 2 * SPACING.besides > points.at(-2) - points[0];
+}
+
+/** Whether a name to the right of an edge's end would touch the end of the next edge. */
+function touches({ place: [x, y], text }, labels) {
+  return labels.some(({ isEnd, place }) => isEnd && place[1] === y && place[0] > x && place[0] - x < SPACING.character * text.length + 5);
 }
 
 /** Split the names of several edges that end at one point: each goes to the side that its edge comes from. */
