@@ -1,4 +1,4 @@
-"""Command line ``explorer``: show, run, profile, compare, check, why, diff, convert, cut, lab, site, strip."""
+"""Command line ``explorer``: show, run, profile, compare, check, why, diff, convert, cut, edit, lab, site, strip."""
 
 from explorer.cli.main import main
 

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from explorer import __version__
-from explorer.cli.commands import check, compare, convert, cut, diff, lab, profile, run, show, site, strip, why
+from explorer.cli.commands import check, compare, convert, cut, diff, edit, lab, profile, run, show, site, strip, why
 from explorer.cli.support.progress_line import progress_shown
 from explorer.cli.support.terminal import Outlet, print_error, terminal
 from explorer.core.interrupts import LINE, STATUS, Interrupts, raised
 
-_MODULES = (show, run, profile, compare, check, why, diff, convert, cut, lab, site, strip)
+_MODULES = (show, run, profile, compare, check, why, diff, convert, cut, edit, lab, site, strip)
 COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 """name of each command → its module"""
 

@@ -62,6 +62,7 @@ from explorer.net.definition.operator_definition import OperatorDefinition, memo
 from explorer.net.definition.subgraph import cut
 from explorer.net.editor import Names, NetEditor, OperatorCall, names_of
 from explorer.net.gradients import GradientOperators
+from explorer.net.input_shapes import with_input_shapes
 from explorer.net.net_operator import NetOperator
 from explorer.net.operand_matching import ReferenceValues, in_terms_of
 from explorer.net.operators.caffe2 import TABLE
@@ -154,7 +155,8 @@ class Net:
     >>> net.run(np.array([[1, 2]], dtype="float32"))
     array([[1., 0.]])
 
-    Every net is edited by ``add``, ``insert``, ``remove``, ``replace``, ``rewire``, ``rename`` and ``prune``.
+    Every net is edited by ``add``, ``insert``, ``remove``, ``replace``, ``rewire``, ``rename``, ``resize_inputs`` and
+    ``prune``.
     """
 
     def __init__(self, definition: NetDefinition | str, table: OperatorTable | None = None) -> None:
@@ -685,13 +687,37 @@ class Net:
         """Make ``readers`` of a blob, by default all readers and the net's outputs, read the blob ``to`` instead."""
         self._editor.adopt(edits.rewire(self.definition, blob, to, readers))
 
-    def rename(self, operator: str, name: str) -> None:
-        """Rename an operator."""
-        self._editor.adopt(edits.rename_operator(self.definition, operator, name), {name: operator})
+    def rename(self, old: str, new: str) -> None:
+        """Rename an operator or, if no operator has the name, a blob."""
+        if old not in self and self.definition.has_blob(old):
+            self.rename_blob(old, new)
+        else:
+            self._editor.adopt(edits.rename_operator(self.definition, old, new), {new: old})
 
     def rename_blob(self, blob: str, name: str) -> None:
-        """Rename a blob."""
+        """Rename a blob, also if an operator has the same name."""
         self._editor.adopt(edits.rename_blob(self.definition, blob, name))
+
+    def resize_inputs(self, shapes: Mapping[str, Shape] | None = None, **named: Shape) -> None:
+        """Change the declared shapes of inputs, such as the batch size, and of the operands that depend on them.
+
+        The net is built with the new shapes as a check. Raise OperandError with the name of the first operator that
+        does not accept them, such as a Reshape to a fixed batch size, and UnknownNameError for a name that is not an
+        input.
+
+        >>> net = ex.Net("positive")
+        >>> net.output(net.Relu(net.input("x", (1, 2)), "y"))
+        >>> net.resize_inputs(x=(8, 2))
+        >>> net.inputs["x"].shape
+        (8, 2)
+        """
+        wanted = {**(shapes or {}), **named}
+
+        def build(definition: NetDefinition) -> Build:
+            return self.with_definition(definition)._preview_build()
+
+        self._editor.adopt(with_input_shapes(self.definition, wanted, build))
+        self._assumed = {name: shape for name, shape in self._assumed.items() if name not in wanted}
 
     def prune(self) -> list[str]:
         """Remove all operators that no output needs; return their names."""

@@ -12,11 +12,14 @@ if TYPE_CHECKING:
 _LENGTHS = re.compile(r"[0-9]{1,18}(?:[x×,][0-9]{1,18})*")
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the option."""
+def arguments(
+    parser: argparse.ArgumentParser,
+    meaning: str = "the shape of an input, instead of a default that fits; may be repeated",
+) -> None:
+    """Declare the option with its meaning in the help."""
     parser.add_argument(
         "--shape", metavar="NAME=1x576", action="append", default=[], type=_shape,
-        help="the shape of an input, instead of a default that fits; may be repeated",
+        help=meaning,
     )  # fmt: skip
 
 

@@ -188,13 +188,6 @@ def put(definition: NetDefinition, operator: OperatorDefinition, weights: Weight
 
 def rename_operator(definition: NetDefinition, old: str, new: str) -> NetDefinition:
     """Return the definition with an operator renamed."""
-    if definition.has_blob(old) and all(operator.name != old for operator in definition.operators):
-        raise UnknownNameError(
-            old,
-            kind="operator",
-            known=[operator.name for operator in definition.operators],
-            fix=f"{old!r} is a blob: net.rename_blob({old!r}, {new!r})",
-        )
     definition.operator(old)
     operators = [replace(other, name=new) if other.name == old else other for other in definition.operators]
     return changed(definition, operators=operators, renamed={old: new})

@@ -344,14 +344,21 @@ def test_new_operators_of_an_onnx_net_read_their_inputs_by_name(tmp_path: Path) 
         np.testing.assert_array_equal(result[name], value)
 
 
-def test_a_blob_is_not_renamed_as_an_operator() -> None:
-    """The error names the method that renames it, and also for an operator that is renamed as a blob."""
+def test_rename_finds_operators_and_blobs() -> None:
+    """`net.rename` renames the operator with a name, or else the blob, with its readers and outputs."""
     net = ex.Net("n")
     net.input("x", (2,))
     net.Relu("x", "mask", name="relu")
     net.output("mask")
-    with pytest.raises(UnknownNameError, match=r"'mask' is a blob: net\.rename_blob\('mask', 'segmentation'\)"):
-        net.rename("mask", "segmentation")
+    net.rename("mask", "segmentation")
+    net.rename("relu", "last")
+    assert net.definition.outputs == ("segmentation",)
+    assert [*net.operators] == ["last"]
+    np.testing.assert_array_equal(net.run(np.float32([-1, 2])), [0, 2])
+    net.rename("last", "relu")
+    net.rename("segmentation", "mask")
+    with pytest.raises(UnknownNameError, match="unknown operator 'nothing'"):
+        net.rename("nothing", "other")
     with pytest.raises(UnknownNameError, match=r"'relu' is an operator: net\.rename\('relu', 'first'\)"):
         net.rename_blob("relu", "first")
     with pytest.raises(UnknownNameError, match=r"computed by the operator 'relu': net\.operands\['mask'\]"):
