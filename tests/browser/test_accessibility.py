@@ -140,6 +140,36 @@ def test_the_arrow_keys_reach_every_node_and_box(show, name):
         assert view.page.evaluate("document.activeElement.dataset.key") == seen[-2]
 
 
+BESIDE = """() => {
+    const items = [...document.querySelectorAll(".ex-graph [data-key]:not(.ex-none, .ex-open)")];
+    const edges = new Map(items.map((item) => [item, item.querySelector(".ex-shape").getBoundingClientRect()]));
+    return items.flatMap((item) => {
+        const { right, top, bottom } = edges.get(item);
+        const [near] = items.filter((other) => {
+            const rect = edges.get(other);
+            return rect.left >= right && rect.top < bottom && rect.bottom > top;
+        }).sort((one, other) => edges.get(one).left - edges.get(other).left);
+        if (!near) return [];
+        item.focus();
+        const pressed = new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true, cancelable: true });
+        item.dispatchEvent(pressed);
+        return [[near.getAttribute("aria-label"), document.activeElement.getAttribute("aria-label")]];
+    });
+}"""
+
+
+@pytest.mark.spec("V-13")
+@pytest.mark.parametrize("name", ["perceptron", "batch"])
+def test_the_right_arrow_goes_to_the_item_at_the_right(show, name):
+    """The item may be a little higher or lower; only at the end of a row does the arrow go to the next row."""
+    view = show(recorded(name))
+    press(view, "c" if name == "batch" else "Home")
+    pairs = view.page.evaluate(BESIDE)
+    assert pairs
+    for wanted, reached in pairs:
+        assert wanted == reached
+
+
 def test_down_goes_into_an_open_box_and_up_out_of_it(show):
     view = show(sample.resnet())
     press(view, "e")

@@ -15,6 +15,7 @@ from explorer.view.export.html_page import html
 from explorer.view.model.stage_texts import stage_result
 from explorer.view.tree.scopes import scope_path
 from tests.browser.player import box, press, stage
+from tests.golden.programs import recorded
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
@@ -249,3 +250,25 @@ def test_the_end_of_a_program_without_a_step_is_its_last_stage(show):
     for key, name in (("End", "run"), ("Home", "recorded")):
         press(view, key)
         expect(chip(view, name)).to_have_attribute("aria-current", "step")
+
+
+@pytest.mark.spec("V-1")
+def test_an_edge_passes_behind_a_removed_or_unused_node(show):
+    """A rewrite replaces log(exp(x)) by x, so the edge from x passes the removed nodes, whose text stays legible."""
+    view = show(recorded("inverse_pair"), start="stage=simplify")
+    opacity = """node => {
+        const { fill, fillOpacity, opacity } = getComputedStyle(node.querySelector(".ex-shape"));
+        return fill === "none" ? "0" : fillOpacity * opacity;
+    }"""
+    for state in ("ex-was", "ex-unused"):
+        nodes = view.locator(f".ex-graph .ex-node.{state}")
+        expect(nodes).to_have_count(1)
+        assert nodes.evaluate(opacity) == 1
+
+
+def test_the_cost_of_a_stage_is_not_cut_off(show):
+    """There is room for three digits and a unit of both numbers."""
+    view = show(sample.mlp())
+    cost = view.locator(".ex-cost")
+    cost.evaluate("cost => cost.textContent = '888.8 M flops · 88.8 MB written'")
+    assert cost.evaluate("cost => cost.scrollWidth <= cost.clientWidth")

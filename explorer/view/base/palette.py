@@ -119,7 +119,7 @@ _RULES = (
     ".head{fill:var(--edge)}",
     ".leaf rect{fill:var(--leaf);stroke:var(--line)}",
     ".operation rect{fill:var(--node);stroke:var(--edge);stroke-width:1.2}",
-    ".ghost rect{fill:none;stroke:var(--ghost);stroke-dasharray:4 4}",
+    ".ghost rect{fill:var(--bg);stroke:var(--ghost);stroke-dasharray:4 4}",
     ".ghost text{fill:var(--soft)}",
     ".member rect{stroke:var(--fuse)}",
     ".kernel{fill:var(--fused);stroke:var(--fuse);stroke-width:1.6}",

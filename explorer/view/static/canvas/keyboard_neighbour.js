@@ -3,8 +3,8 @@
 
 import { flowsRight } from "../scene/direction.js";
 
-/** Maximum distance in px between the centers of two items in one row. */
-const ROW = 20;
+/** Height of the title of an open box in px. */
+const TITLE = 20;
 
 /** Return the item that an arrow key moves the focus to. @param {import("./canvas.js").Canvas} canvas @param {import("../scene/scene.js").Scene} scene @param {string} key @param {string} arrow @returns {string | null} */
 export function neighbour(canvas, scene, key, arrow) {
@@ -35,19 +35,20 @@ export function focusable(canvas, scene) {
 
 let read = { scene: null, order: [] };
 
-/** Return all items row by row, each row from left to right. The position of an open box is its title's. */
+/** Return all items row by row, each row from left to right; items of a row overlap vertically. An open box is in the row of its title. */
 function readingOrder(canvas, scene) {
   if (read.scene === scene) return read.order;
   const places = focusable(canvas, scene).map((key) => {
-    const [x, y, , high] = canvas.placement.flowing(canvas.rect(key));
+    const [x, top, , high] = canvas.placement.flowing(canvas.rect(key));
     const isOpen = key[0] === "b" && canvas.placement.composed.has(Number(key.slice(1)));
-    return { key, x, y: isOpen ? y : y + high / 2, row: 0 };
+    return { key, x, top, bottom: top + (isOpen ? TITLE : high), row: 0 };
   });
-  places.sort((a, b) => a.y - b.y);
-  places.forEach((place, index) => {
-    const above = places[index - 1];
-    if (above) place.row = above.row + (place.y - above.y > ROW ? 1 : 0);
-  });
+  places.sort((a, b) => a.top - b.top);
+  let [row, end] = [-1, -Infinity];
+  for (const place of places) {
+    if (place.top >= end) [row, end] = [row + 1, Infinity];
+    [place.row, end] = [row, Math.min(end, place.bottom)];
+  }
   places.sort((a, b) => a.row - b.row || a.x - b.x);
   read = { scene, order: places.map(({ key }) => key) };
   return read.order;
