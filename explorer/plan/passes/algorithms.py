@@ -98,7 +98,8 @@ class Algorithms(Pass):
         "if the filters are transformed once for all runs.",
         meaning=f"{_METHOD} Filters are transformed only once if they are weights of a program that receives its "
         "inputs at each run.",
-        change="Make the images an input of the program (ex.function, or a net), so that the filters are constant.",
+        change="Let the program hold the filters as weights, and pass only the images at each run (ex.function, or a "
+        "net).",
     )
 
     def has_work(self, graph: PlanGraph) -> bool:

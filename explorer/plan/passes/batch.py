@@ -59,7 +59,7 @@ class Batch(Pass):
         "{count:call} to `{name}` are computed as one call on stacked operands, because this takes an estimated "
         "{together_us} instead of {separate_us}. The shapes are {shapes_before} for each call, and {shapes_after} for "
         "the one call.",
-        meaning=f"{_BATCH} (3, 4) → 5 means operands of shapes 3 and 4, and a result of shape 5.",
+        meaning=f"{_BATCH} (5×3, 3) → 5 means operands of the shapes 5×3 and 3, and a result of shape 5.",
         change=_UNBATCHED,
     )
     batched_operations = Reason(
@@ -67,7 +67,7 @@ class Batch(Pass):
         "{count} `{name}` operations are computed as one operation on stacked operands, because this takes an "
         "estimated {together_us} instead of {separate_us}. The shapes are {shapes_before} for each operation, and "
         "{shapes_after} for the one operation.",
-        meaning=f"{_BATCH} (3, 4) → 5 means operands of shapes 3 and 4, and a result of shape 5.",
+        meaning=f"{_BATCH} (5×3, 3) → 5 means operands of the shapes 5×3 and 3, and a result of shape 5.",
         change=_UNBATCHED,
     )
     device_calls = Reason(
@@ -82,7 +82,7 @@ class Batch(Pass):
         "{count:call} to `{name}` are computed one by one, not batched, because their elements have a custom dtype, "
         "and only elements of NumPy's dtypes can be stacked.",
         meaning=_BATCH,
-        change="Convert the operands to a NumPy dtype: x.astype(...).",
+        change='Convert the operands to a NumPy dtype first: x.astype("float64").',
     )
     not_batchable_calls = Reason(
         "not_batchable",
@@ -121,7 +121,8 @@ class Batch(Pass):
         "{count:call} to `{name}` are not batched, because their operands are the same values, so there is nothing to "
         "stack.",
         meaning=_BATCH,
-        change='Equal calls without side effects are merged into one, unless without=["dedup"] is given: remove it.',
+        change='Leave out the option without=["dedup"]: equal calls are then merged into one, unless they have side '
+        "effects.",
     )
     depth = Reason(
         "depth",

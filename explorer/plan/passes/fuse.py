@@ -179,6 +179,8 @@ class Fuse(Pass):
         "`{reader}` is not fused with `{producer}`, because `{producer}` only changes the shape or the order of the "
         "elements, so there is no computation to fuse.",
         meaning=f"{_APART} A view is the same memory with another shape, order or step, so nothing is copied.",
+        change="To fuse the operation with the one before the view, apply it first, as in ex.transpose(ex.tanh(x)) "
+        "instead of ex.tanh(ex.transpose(x)).",
     )
     output_of_call = Reason(
         "producer",
@@ -213,7 +215,7 @@ class Fuse(Pass):
         "`{operation}` is not fused, because its elements ({type}) have a custom dtype, and only operations on "
         "NumPy's dtypes are fused.",
         meaning=_APART,
-        change="Convert the operands to a NumPy dtype: x.astype(...).",
+        change='Convert the operands to a NumPy dtype first: x.astype("float64").',
     )
     device = Reason(
         "device",

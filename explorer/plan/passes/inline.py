@@ -116,7 +116,7 @@ class Inline(Pass):
         "{count:call} to `{name}` by ex.map run one after another, not batched on stacked operands, because the plan "
         "was built without batching.",
         meaning=_MAP,
-        change='Calls are batched, unless without=["batch"] is given: remove it.',
+        change='Leave out the option without=["batch"], unless the calls must run in the memory of one call.',
     )
     kept_whole = Reason(
         "kept_whole",

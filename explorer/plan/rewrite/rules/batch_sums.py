@@ -81,13 +81,15 @@ class SumOfMembers(Rule):
         "add the rows in their own dtype, not in {wanted}, the dtype of the result.",
         meaning="If y is float64 and the rows are float32, y + x[0] + x[1] adds in float64, but y + x.sum(axis=0) "
         "adds the rows in float32.",
-        change="Convert all terms to one dtype first: x.astype(...).",
+        change="Convert all terms to the dtype of the result first: x.astype(...).",
     )
     dtype = Reason(
         "dtype",
         "The rows are added one by one, not by one sum over an axis, because they are {given}, and np.sum would give "
         "{wanted} instead of {given}.",
         meaning="np.sum adds small integers in a wider dtype, but + keeps their dtype.",
+        change="Write np.sum(x, axis=0), if the result may have the wider dtype, or convert the rows to it first: "
+        "x.astype(...).",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -242,7 +244,7 @@ class SumOfProducts(Rule):
         "matrices, because that product would be {given}, but the sum must be {wanted}.",
         meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]). A rule never changes the dtype of a "
         "result.",
-        change="Convert the matrices first: x.astype(...).",
+        change="Convert the matrices to the dtype of the sum first: x.astype(...).",
     )
     other_consumers = Reason(
         "other_consumers",

@@ -107,7 +107,7 @@ class Involution(Rule):
         "the result must be {wanted}.",
         meaning="Applying the operation twice gives x only if the operation keeps the dtype of x. For example, "
         "np.logical_not(np.logical_not(5)) is True, not 5.",
-        change="Convert the operand first: x.astype(...).",
+        change="Convert the operand to the dtype of the result first: x.astype(...).",
     )
     integers = Reason(
         "dtype",
@@ -115,7 +115,7 @@ class Involution(Rule):
         "numbers of this dtype, 1 / (1 / x) is not x.",
         meaning="np.reciprocal(5) is 0, and the reciprocal of 0 is not 5. The reciprocal of the complex number 0 is "
         "NaN.",
-        change="Convert the operand to real floating point first: x.astype(...).",
+        change='Convert the operand to a real floating-point dtype first: x.astype("float64").',
     )
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
@@ -154,7 +154,7 @@ class EvenOfNegative(Rule):
         "`{operation}` reads `{y}`, as written, not `{x}` directly, because `{x}` is {given}, which has no negative "
         "numbers, so `{y}` changes more than the sign.",
         meaning="cos(−x) is cos(x). But in uint8 −1 is 255, and cos(255) is not cos(1).",
-        change="Convert the operand to a signed dtype first: x.astype(...).",
+        change='Convert the operand to a signed dtype first: x.astype("int64").',
     )
     complex = Reason(
         "dtype",
@@ -210,8 +210,8 @@ class ExtremeBeforeMonotone(Rule):
     )
     other_consumers = Reason(
         "other_consumers",
-        "`{y}` is computed for all elements before the {picked} are selected, because its result is read in "
-        "{consumers} places, so all of it must be computed anyway.",
+        "`{y}` is computed for all elements before the {picked} are selected, because its result is read "
+        "{consumers:time}, not only for this selection, so all of it must be computed anyway.",
         meaning="If f never decreases, max(f(x)) is f(max(x)). This saves work only if nothing else reads f(x).",
         change="Remove the other readers, if they are not needed.",
     )

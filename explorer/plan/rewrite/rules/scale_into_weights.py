@@ -89,7 +89,7 @@ class IntoWeights(Rule, abstract=True):
         "`{product}` is {given}, `{other}` is {beside}, and the result is {wanted}.",
         meaning="(x @ W) · s is x @ (W · s). The new weights are rounded to the dtype of the weights, so it must have "
         "enough digits.",
-        change="Convert the operands to one dtype: x.astype(...).",
+        change="Convert the operands to one dtype, float32 or float64: x.astype(...).",
     )
     harmful = Reason(
         "harmful_values",

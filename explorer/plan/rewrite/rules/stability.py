@@ -118,7 +118,7 @@ class QuotientOfExponentials(Rule):
         "{given}. They are subtracted only if both are {wanted}, like the result.",
         meaning="In uint8 1 − 2 is 255, and in float32 x − y is rounded more than in float64. So exponents are "
         "subtracted only in the dtype of the result.",
-        change="Convert the exponents first: x.astype(...).",
+        change="Convert the exponents to the dtype of the result first: x.astype(...).",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

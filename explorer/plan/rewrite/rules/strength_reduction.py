@@ -41,7 +41,8 @@ class PowerByProducts(Rule):
         "The power of `{x}` is computed by np.power, not by multiplications or as a square root, because these would "
         "give {given}, but the result must be {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
-        change="Convert the operand first: x.astype(...).",
+        change="Convert the operand to the dtype and shape of the result first: x.astype(...), ex.broadcast_to(x, "
+        "shape).",
     )
     domain = Reason(
         "domain",
@@ -103,11 +104,12 @@ class DivisionByPowerOfTwo(Rule):
     )
     type = Reason(
         "type",
-        "The division of `{x}` by a number is computed as written, not as a multiplication, because operand and "
-        "result must have the same shape and dtype: `{x}` is {given}, and the result is {wanted}.",
+        "The division of `{x}` by a number is computed as written, not as a multiplication, because this requires an "
+        "operand with the shape and dtype of the result: `{x}` is {given}, but the result is {wanted}.",
         meaning="For floats, both give the same bits if the divisor is a power of two. Integers would be converted to "
         "floats either way.",
-        change="Convert the operand first: x.astype(...).",
+        change="Convert the operand to the dtype and shape of the result first: x.astype(...), ex.broadcast_to(x, "
+        "shape).",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:

@@ -65,7 +65,8 @@ class ProductWithOneHot(Rule):
         "The matrix product is not computed: {part} {position} of `{other}` is used instead, because the other factor "
         "is a one-hot vector, whose only nonzero element is at index {position}.",
         meaning="A one-hot vector has a single 1, like a row of np.eye: np.eye(3)[1] @ x is x[1]. If it has another "
-        "number instead of 1, the row is multiplied by this number.",
+        "number instead of 1, the row is multiplied by this number. The product as written also adds 0 times the "
+        "other elements, which is NaN if they contain ∞ or NaN.",
     )
     dtype = Reason(
         "dtype",
@@ -105,7 +106,8 @@ class ProductWithOneHotRows(Rule):
         "The matrix product is not computed: rows or columns of `{other}` are selected by the indices `{labels}` "
         "instead, because each row of the other factor is one-hot, with its 1 at such an index.",
         meaning="A one-hot row has a single 1, like a row of np.eye: np.eye(3)[labels] @ x is x[labels]. On the right "
-        "side of the product, one-hot rows select columns.",
+        "side of the product, one-hot rows select columns. The product as written also adds 0 times the other "
+        "elements, which is NaN if they contain ∞ or NaN.",
     )
     added = Reason(
         "one_hot_rows",
@@ -113,7 +115,8 @@ class ProductWithOneHotRows(Rule):
         "`{labels}` instead (scatter-add), because each row of the other factor is one-hot, with its 1 at such an "
         "index.",
         meaning="A one-hot row has a single 1, like a row of np.eye: np.add.at(zeros, labels, x) changes zeros to "
-        "np.eye(3)[labels].T @ x.",
+        "np.eye(3)[labels].T @ x. The product as written also adds 0 times the other elements, which is NaN if they "
+        "contain ∞ or NaN.",
     )
     dtype = Reason(
         "dtype",
