@@ -28,8 +28,29 @@ from typing import Any, Literal
 from explorer.record.errors import ExplorerError
 from explorer.record.json_form.validate import check
 from explorer.record.recording import Recording
-from explorer.record.rows import Body, Decision, Group, Kind, Scope, Source, Stage, Type, Verdict
+from explorer.record.rows import (
+    Body,
+    Code,
+    Decides,
+    Decision,
+    Group,
+    Kernel,
+    Kind,
+    Placement,
+    Run,
+    Schedule,
+    Scope,
+    Source,
+    Stage,
+    StageKind,
+    Step,
+    Type,
+    Verdict,
+    total,
+)
 
+_READING = "Explorer's reading"
+"""who states the changes that are found by comparing two graphs"""
 _NAMED = 8
 """number of operations that the sentence of a decision names"""
 
@@ -50,6 +71,8 @@ class Value:
     attributes: Mapping[str, str] = field(default_factory=dict)
     scope: tuple[str, ...] = ()
     source: Source | None = None
+    flops: int | None = None
+    """floating-point operations, if the compiler reports them"""
 
     @property
     def signature(self) -> Hashable:
@@ -71,6 +94,8 @@ class Statement:
     code: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     location: str = ""
+    author: str = "the compiler's log"
+    """who states it; an adapter that finds a reason itself writes "Explorer's reading" """
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +113,57 @@ class Snapshot:
     kernels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     purpose: str = ""
     micros: float = 0.0
+    decides: Decides = ""
+    """what the pass decides, as in ``explorer.record.Stage``; a pass that forms kernels decides "kernels" by default"""
+    limits: str = ""
+    """what a kernel of this compiler can contain, as a clause"""
 
 
-def recording_of(title: str, snapshots: Sequence[Snapshot]) -> Recording:
+@dataclass(frozen=True, slots=True)
+class CompiledKernel:
+    """Kernel that runs, with what the compiler reports about it; the rest stays unknown."""
+
+    values: tuple[str, ...]
+    """names of the values in the last snapshot that it computes, its result last; kernels may share values"""
+    name: str = ""
+    micros: float | None = None
+    """measured time in µs"""
+    estimate: float | None = None
+    """estimated time in µs"""
+    buffer: int | None = None
+    """index in the program's buffers; −1 for memory that is not reused"""
+    live: int | None = None
+    """bytes in use while it runs"""
+    provider: str = ""
+    device: str = ""
+    language: str = ""
+    code: str = ""
+    lines: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """value → numbers of the lines of the code that compute it, from 1"""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Program that a compiler made: its kernels in the order in which they run, and its memory."""
+
+    kernels: tuple[CompiledKernel, ...]
+    compiler: str = ""
+    """name and version"""
+    buffers: tuple[int, ...] = ()
+    """size of each buffer in bytes"""
+    peak: int | None = None
+    """memory that a run allocates, in bytes"""
+    micros: float | None = None
+    """time of a run in µs; by default, the sum of the kernels' times"""
+
+
+def recording_of(title: str, snapshots: Sequence[Snapshot], compiled: Compiled | None = None) -> Recording:
     """Return the recording of a compiler's passes.
 
     Args:
         title: name of the program, shown above the graph.
         snapshots: the program as given, then the graph after each pass, in order.
+        compiled: kernels, code, times and memory of the compiled program, if the compiler reports them.
 
     Raises:
         ExplorerError: if a snapshot is no graph (an operand that does not come before its reader, an unknown name), or
@@ -118,6 +186,8 @@ def recording_of(title: str, snapshots: Sequence[Snapshot]) -> Recording:
     for snapshot in snapshots:
         _check_snapshot(snapshot)
         writer.add(snapshot)
+    if compiled is not None:
+        writer.compile(compiled)
     check(writer.recording)
     return writer.recording
 
@@ -234,7 +304,14 @@ class _Writer:
                 for name, fact in statement.facts.items()
             }
             decision = self._decide(
-                statement.rule, statement.verdict, statement.code, statement.reason, facts, subjects, statement.location
+                statement.rule,
+                statement.verdict,
+                statement.code,
+                statement.reason,
+                facts,
+                subjects,
+                statement.author,
+                statement.location,
             )
             if statement.verdict == "declined" and len(subjects) == 2:
                 self.recording.declined_edges.append((decision, subjects[0], subjects[1]))
@@ -444,7 +521,7 @@ class _Writer:
         reason = {"removed": "`{before}` is removed.", "added": "`{after}` is added."}.get(
             code, "`{before}` became `{after}`."
         )
-        self._decide(snapshot.name, "applied", code, reason, facts, subjects, produced=tuple(produced))
+        self._decide(snapshot.name, "applied", code, reason, facts, subjects, _READING, produced=tuple(produced))
         name_of = {difference.same[name]: name for name in region.made if name in difference.same}
         for node in region.died:
             nodes.gone[node] = decision
@@ -461,7 +538,7 @@ class _Writer:
                 operations = _listed(snapshot.values[value].operation for value in snapshot.kernels[name])
                 facts = {"operations": operations, "kernel": name}
                 reason = "`{operations}` are one kernel, `{kernel}`."
-                decision = self._decide(snapshot.name, "applied", "kernel", reason, facts, members)
+                decision = self._decide(snapshot.name, "applied", "kernel", reason, facts, members, _READING)
                 self.recording.groups.append(Group(decision, "kernel", name, members))
         self._kernels = kernels
 
@@ -488,14 +565,82 @@ class _Writer:
         nodes = self.recording.nodes
         operations = [node for node in live if nodes.kind[node] == "operation"]
         unwritten = {member for members in self._kernels.values() for member in members[:-1]}
+        unwritten -= {members[-1] for members in self._kernels.values()}
         counts = {
             "nodes": len(live),
             "operations": len(operations),
             "bytes": sum(nodes.bytes[node] for node in operations if node not in unwritten),
         }
+        if flops := total(nodes.flops[node] for node in operations):
+            counts["flops"] = flops
         kind: Literal["rewrite", "record"] = "rewrite" if self.recording.stages else "record"
-        stage = Stage(snapshot.name, kind, first, self.recording.end, counts, snapshot.purpose, snapshot.micros)
-        self.recording.stages.append(stage)
+        forms_kernels = any(group.decision >= first for group in self.recording.groups)
+        decides = snapshot.decides or ("kernels" if forms_kernels else "")
+        facts = snapshot.purpose, snapshot.micros, decides, snapshot.limits
+        self.recording.stages.append(Stage(snapshot.name, kind, first, self.recording.end, counts, *facts))
+
+    def compile(self, compiled: Compiled) -> None:
+        """Add the schedule of the compiled program, with stages for its order, memory and run."""
+        recording, kernels, steps, start = self.recording, [], [], 0.0
+        for index, kernel in enumerate(compiled.kernels):
+            nodes = self._computed(kernel)
+            recording.placements[index] = Placement(kernel.name, compiled.compiler, kernel.provider, kernel.device)
+            if kernel.code:
+                lines = [(line, self._node_of[value]) for value, numbers in kernel.lines.items() for line in numbers]
+                recording.codes[index] = Code(kernel.language, kernel.code, tuple(sorted(lines)))
+            flops = total(recording.nodes.flops[node] for node in nodes)
+            size = recording.nodes.bytes[nodes[-1]]
+            kernels.append(
+                Kernel(
+                    nodes,
+                    flops=flops,
+                    bytes=size,
+                    estimate=kernel.estimate,
+                    buffer=kernel.buffer,
+                    live=kernel.live,
+                )
+            )
+            if kernel.micros is not None:
+                steps.append(Step(index, start, kernel.micros, kernel.live))
+                start += kernel.micros
+        recording.schedule = Schedule(tuple(kernels), compiled.buffers, compiled.peak)
+        self._close("order", "order", {"kernels": len(kernels)}, "The kernels, in the order in which they run.")
+        if compiled.buffers or compiled.peak is not None:
+            counts = {"buffers": len(compiled.buffers), **({} if compiled.peak is None else {"peak": compiled.peak})}
+            self._close("memory", "memory", counts, "The memory of results.", decides="memory")
+        if steps:
+            micros = start if compiled.micros is None else compiled.micros
+            recording.run = Run(compiled.compiler, tuple(steps), micros, warm=True)
+            self._close(
+                "run", "run", {"steps": len(steps)}, f"Measured by {compiled.compiler or 'the compiler'}.", micros
+            )
+
+    def _computed(self, kernel: CompiledKernel) -> tuple[int, ...]:
+        """Return the nodes that a kernel computes; raise ExplorerError for unknown values and lines."""
+        unknown = [name for name in (*kernel.values, *kernel.lines) if name not in self._node_of]
+        if unknown or not kernel.values:
+            raise ExplorerError(
+                f"kernel {kernel.name!r} computes {unknown[0]!r}, which is no value of the last snapshot"
+                if unknown
+                else f"kernel {kernel.name!r} computes no value",
+                rule="a kernel computes values of the last snapshot",
+                fix="name these values, with the result last",
+            )
+        count = kernel.code.count("\n") + 1
+        if wrong := [line for numbers in kernel.lines.values() for line in numbers if not 1 <= line <= count]:
+            raise ExplorerError(
+                f"kernel {kernel.name!r} names line {wrong[0]} of code with {count} lines",
+                rule="lines are numbered from 1",
+                fix="leave the line out, or give the whole code",
+            )
+        return tuple([self._node_of[name] for name in kernel.values])
+
+    def _close(
+        self, name: str, kind: StageKind, counts: dict[str, int], purpose: str, micros: float = 0.0,
+        decides: Decides = "",
+    ) -> None:  # fmt: skip
+        end = self.recording.end
+        self.recording.stages.append(Stage(name, kind, end, end, counts, purpose, micros, decides))
 
     def _decide(
         self,
@@ -505,12 +650,14 @@ class _Writer:
         reason: str,
         facts: dict[str, Any],
         subjects: tuple[int, ...],
+        author: str,
         location: str = "",
         produced: tuple[int, ...] = (),
     ) -> int:
         stage = len(self.recording.stages)
         decision = Decision(stage, rule, verdict, code or rule, reason, facts, subjects, produced, 0, location)
         self.recording.decisions.append(decision)
+        self.recording.authors[self.recording.end - 1] = author
         return self.recording.end - 1
 
     def _make(self, name: str, value: Value, born: int, scope: Sequence[str], source: Source | None) -> int:
@@ -527,7 +674,7 @@ class _Writer:
         nodes.operands.append(tuple(self._node_of[operand] for operand in value.operands))
         nodes.scope.append(box)
         nodes.source.append(-1 if source is None else self._row(self.recording.sources, source))
-        nodes.flops.append(None)
+        nodes.flops.append(value.flops)
         nodes.bytes.append(_bytes_of(value) if kind == "operation" else 0)
         nodes.born.append(born)
         nodes.gone.append(-1)

@@ -35,7 +35,7 @@ from explorer.net.session import NetSession
 from explorer.plan.graph.cost_model import flops_of
 from explorer.plan.graph.decisions import PlanStage
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.record import Kernel, Recording, Run, Schedule, Stage, Step
+from explorer.record import Kernel, Placement, Recording, Run, Schedule, Stage, Step
 from explorer.record.gc_pause import gc_paused
 from explorer.record.rows import total
 from explorer.run.execution.value_capture import summarize
@@ -231,11 +231,13 @@ class RuntimeRun:
                 summaries[ids[node.uid]] = summarize(np.asarray(node.array))
         steps: tuple[Step, ...] = ()
         kernels: tuple[Kernel, ...] = ()
+        placements: dict[int, Placement] = {}
         counts: dict[str, int] = {}
         purpose = f"The operators of the file, computed by {self.title}, which measures no times."
         if measurement is not None:
-            kernels, steps, counts = self._schedule(recording, ids, build, measurement)
+            kernels, steps, placements, counts = self._schedule(recording, ids, build, measurement)
             purpose = f"The operators of the file, measured by {self.title}. {measurement.method}".rstrip()
+        recording.placements = placements
         recording.schedule = Schedule(kernels, peak=measurement.peak if measurement is not None else None)
         micros = measurement.micros if measurement is not None else 0.0
         recording.run = Run(self.runtime.name, steps, micros, dict(sorted(summaries.items())), warm=True)
@@ -301,9 +303,11 @@ class RuntimeRun:
 
     def _schedule(
         self, recording: Recording, ids: Mapping[int, int], build: Build, measurement: Measurement
-    ) -> tuple[tuple[Kernel, ...], tuple[Step, ...], dict[str, int]]:
-        """Return the kernels and steps of a measurement, and counts; a node belongs to the first kernel of its
-        operator."""
+    ) -> tuple[tuple[Kernel, ...], tuple[Step, ...], dict[int, Placement], dict[str, int]]:
+        """Return the kernels, steps and placements of a measurement, and counts.
+
+        A node belongs to the first kernel of its operator.
+        """
         owners = self._owners()
         node_of: dict[str, int] = {}
         for operator in self.definition.ssa.topological_order:
@@ -316,6 +320,7 @@ class RuntimeRun:
                     node_of[operator.name] = ids[maker.uid]
         nodes = recording.nodes
         kernels: list[Kernel] = []
+        placements: dict[int, Placement] = {}
         steps: list[Step] = []
         kernel_of: dict[int, int] = {}
         left: list[tuple[str, float]] = [*measurement.unplaced]
@@ -336,12 +341,8 @@ class RuntimeRun:
                 steps.append(Step(at, measured.start, measured.micros, live))
                 continue
             kernel_of.update(dict.fromkeys(new, len(kernels)))
-            for node in new:
-                known = nodes.attributes.setdefault(node, {})
-                known["computed by"] = f"{self.runtime.name} {self.model.version}"
-                if measured.placement:
-                    known["provider"] = measured.placement
-                known["kernel"] = measured.name
+            by = f"{self.runtime.name} {self.model.version}"
+            placements[len(kernels)] = Placement(measured.name, by, measured.placement, measured.device)
             steps.append(Step(len(kernels), measured.start, measured.micros, live))
             flops = total(nodes.flops[node] for node in new)
             kernels.append(Kernel(new, flops=flops, bytes=nodes.bytes[new[-1]], live=live))
@@ -360,7 +361,7 @@ class RuntimeRun:
         if left:
             counts["unmatched"] = len(left)
             counts["unmatched_us"] = round(sum([micros for _, micros in left]))
-        return tuple(kernels), tuple(sorted(steps, key=lambda step: step.start)), counts
+        return tuple(kernels), tuple(sorted(steps, key=lambda step: step.start)), placements, counts
 
 
 def _flops(estimated: Build) -> dict[str, int]:

@@ -33,6 +33,7 @@ from explorer.plan.passes.recall import ReusableValues
 from explorer.plan.pipeline import pass_of
 from explorer.plan.schedule.schedule import Schedule
 from explorer.record.reasons import counted_text
+from explorer.record.rows import Decides
 
 PLANNED = "planned"
 """key of a body's only plan, if another process sent the body together with its plan"""
@@ -158,7 +159,15 @@ def _run(planning_pass: Pass, name: str, graph: PlanGraph) -> bool:
     # reader counts.
     graph.refresh()
     _close_stage(
-        graph, name, planning_pass.kind, planning_pass.purpose, first, started, dict(planning_pass.counts(graph))
+        graph,
+        name,
+        planning_pass.kind,
+        planning_pass.purpose,
+        first,
+        started,
+        dict(planning_pass.counts(graph)),
+        planning_pass.decides,
+        planning_pass.limits,
     )
     return len(graph.substitutions) > substitution_count
 
@@ -171,8 +180,12 @@ def _close_stage(
     first: int,
     started: float,
     counts: dict[str, int] | None = None,
+    decides: Decides = "",
+    limits: str = "",
 ) -> None:
     """Add the stage that started at the decision ``first`` and at the time ``started`` (perf_counter) to the graph."""
     micros = (time.perf_counter() - started) * 1e6
-    stage = PlanStage(name, kind, purpose, first, len(graph.decisions), tuple(graph.live), counts or {}, micros)
+    stage = PlanStage(
+        name, kind, purpose, first, len(graph.decisions), tuple(graph.live), counts or {}, micros, decides, limits
+    )
     graph.stages.append(stage)

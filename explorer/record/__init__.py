@@ -7,6 +7,7 @@ from explorer.record.reasons import NodeFact, Template, render
 from explorer.record.recording import Recording
 from explorer.record.rows import (
     Body,
+    Code,
     Composition,
     Decision,
     Explanation,
@@ -16,6 +17,7 @@ from explorer.record.rows import (
     Kernel,
     Kind,
     Nodes,
+    Placement,
     Run,
     Schedule,
     Scope,
@@ -31,6 +33,7 @@ from explorer.record.rows import (
 __all__ = [
     "SCHEMA",
     "Body",
+    "Code",
     "Composition",
     "Decision",
     "DimensionNames",
@@ -45,6 +48,7 @@ __all__ = [
     "Layer",
     "NodeFact",
     "Nodes",
+    "Placement",
     "Policy",
     "Port",
     "Recording",

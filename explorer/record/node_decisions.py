@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from itertools import pairwise
+from typing import TypeAlias
 
 from explorer.record.reasons import mentioned
 from explorer.record.recording import Recording
@@ -18,8 +19,8 @@ ACCOUNTS = {
     "leaf": "{node} exists before the run, so no kernel computes it.",
     "removed": "{node} is not in the final graph, because nothing reads it.",
     "planned": "{node} has no kernel in this recording.",
-    "reads": "{reader} reads the result of {node} from memory: a kernel fuses elementwise operations, with at most one "
-    "product, convolution or pooling before them, or one reduction behind them.",
+    "kernels": "{node} is computed {times} times, in the kernels {numbers} of {count}.",
+    "reads": "{reader} reads the result of {node} from memory{limits}.",
     "through": "{reader} reads the result of {node} through {members}.",
     "through_planned": "In the final graph, {reader} reads the result of {node} through {members}.",
     "same": "{node} and {reader} run in one kernel, number {number} of {count}.",
@@ -28,6 +29,7 @@ ACCOUNTS = {
     "apart": "Neither reads the result of the other, nor anything computed from it.",
 }
 """sentences about one node, or about two nodes that are in different kernels and have no common decision"""
+_KernelsOf: TypeAlias = Mapping[int, tuple[int, ...]]
 _MAX_NAMED = 5
 """maximum number of intermediate nodes that a sentence names; further nodes are only counted"""
 _MAX_DECLINED = 40
@@ -135,16 +137,16 @@ def _on_both_sides(nodes: set[int], first: set[int], second: set[int]) -> bool:
 
 def accounts(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[str]:
     """Return sentences that say in which kernels two nodes run and, if these differ, why."""
-    final, kernel_of = recording.resolver(recording.end), _kernel_of(recording)
-    told = [node for side in (nodes, others) for node in _told(side, final, kernel_of)]
-    node_sentences = dict.fromkeys(_node_sentence(recording, node, final, kernel_of) for node in told)
+    final, kernels_of = recording.resolver(recording.end), recording.kernels_of()
+    told = [node for side in (nodes, others) for node in _told(side, final, kernels_of)]
+    node_sentences = dict.fromkeys(_node_sentence(recording, node, final, kernels_of) for node in told)
     answers = kernel_answers(recording, nodes, others)
     return [*answers, *node_sentences, *_relation(recording, nodes, others, final)]
 
 
-def _told(nodes: Collection[int], final: Mapping[int, int], kernel_of: Mapping[int, int]) -> Collection[int]:
+def _told(nodes: Collection[int], final: Mapping[int, int], kernels_of: _KernelsOf) -> Collection[int]:
     """Return the nodes of an operator that kernels compute, without its weights; all nodes if there are none."""
-    return [node for node in nodes if final.get(node, node) in kernel_of] or nodes
+    return [node for node in nodes if final.get(node, node) in kernels_of] or nodes
 
 
 def _name(recording: Recording, node: int) -> str:
@@ -157,7 +159,7 @@ def _name(recording: Recording, node: int) -> str:
 
 def is_fusion(recording: Recording, number: int) -> bool:
     """Return whether the decision with index ``number`` determines which nodes run in one kernel."""
-    return recording.stages[recording.decisions[number].stage].name == "fuse"
+    return recording.stages[recording.decisions[number].stage].decides == "kernels"
 
 
 def kernel_answers(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[str]:
@@ -165,21 +167,30 @@ def kernel_answers(recording: Recording, nodes: Collection[int], others: Collect
 
     If they do not, the sentences explain at which edge of the path between them the kernels are separated, and why.
     """
-    final, kernel_of = recording.resolver(recording.end), _kernel_of(recording)
-    fuses = any(stage.name == "fuse" for stage in recording.stages)
+    final, kernels_of = recording.resolver(recording.end), recording.kernels_of()
+    fuses = any(stage.decides == "kernels" for stage in recording.stages)
     pairs = [
         pair
         for sources, readers in (((nodes, others), (others, nodes)) if fuses else ())
-        for pair in _read_from_memory(recording, sources, readers, final, kernel_of)
+        for pair in _read_from_memory(recording, sources, readers, final, kernels_of)
     ]
     reader_sentences = [
-        ACCOUNTS["reads"].format(node=_name(recording, node), reader=_name(recording, reader)) for node, reader in pairs
+        ACCOUNTS["reads"].format(
+            node=_name(recording, node), reader=_name(recording, reader), limits=kernel_limits(recording)
+        )
+        for node, reader in pairs
     ]
     if reader_sentences:
         return list(dict.fromkeys(reader_sentences))
-    if same := _same(recording, nodes, others, final, kernel_of):
+    if same := _same(recording, nodes, others, final, kernels_of):
         return [same]
-    return _cut(recording, nodes, others, final, kernel_of) if fuses else []
+    return _cut(recording, nodes, others, final, kernels_of) if fuses else []
+
+
+def kernel_limits(recording: Recording) -> str:
+    """Return what a kernel can contain, after a colon, as the stage that decides the kernels declares it."""
+    limits = next((stage.limits for stage in recording.stages if stage.decides == "kernels" and stage.limits), "")
+    return f": {limits}" if limits else ""
 
 
 def _same(
@@ -187,19 +198,20 @@ def _same(
     nodes: Collection[int],
     others: Collection[int],
     final: Mapping[int, int],
-    kernel_of: Mapping[int, int],
+    kernels_of: _KernelsOf,
 ) -> str:
     """Return a sentence about the first two nodes, one from each side, in the same kernel; "" if there are none."""
     first: dict[int, int] = {}
     for node in nodes:
-        if final.get(node, node) in kernel_of:
-            first.setdefault(kernel_of[final.get(node, node)], node)
+        for kernel in kernels_of.get(final.get(node, node), ()):
+            first.setdefault(kernel, node)
     for other in others:
-        number = kernel_of.get(final.get(other, other), 0)
-        if number in first and final.get(first[number], first[number]) != final.get(other, other):
-            words = {"node": _name(recording, first[number]), "reader": _name(recording, other)}
-            count = f"{len(recording.schedule.kernels):,}" if recording.schedule else ""
-            return ACCOUNTS["same"].format(**words, number=f"{number:,}", count=count)
+        last = final.get(other, other)
+        for kernel in kernels_of.get(last, ()):
+            if kernel in first and final.get(first[kernel], first[kernel]) != last:
+                words = {"node": _name(recording, first[kernel]), "reader": _name(recording, other)}
+                count = f"{len(recording.schedule.kernels):,}" if recording.schedule else ""
+                return ACCOUNTS["same"].format(**words, number=f"{kernel + 1:,}", count=count)
     return ""
 
 
@@ -208,7 +220,7 @@ def _cut(
     nodes: Collection[int],
     others: Collection[int],
     final: Mapping[int, int],
-    kernel_of: Mapping[int, int],
+    kernels_of: _KernelsOf,
 ) -> list[str]:
     """Return a sentence about the first two adjacent nodes on the path that run in different kernels.
 
@@ -223,13 +235,15 @@ def _cut(
         first, last = (dict.fromkeys(final.get(node, node) for node in side) for side in (readers, sources))
         path = _path(recording, first, last, final)
         for node, reader in pairwise(path):
-            if {node, reader} <= kernel_of.keys() and kernel_of[node] != kernel_of[reader]:
+            if _apart(kernels_of, node, reader):
                 words = {"first": _name(recording, node), "second": _name(recording, reader)}
                 number = declined.get((node, reader), -1)
                 reason = (
                     recording.reason(recording.decisions[number]).replace("`", "")
                     if number >= 0
-                    else ACCOUNTS["reads"].format(node=words["first"], reader=words["second"])
+                    else ACCOUNTS["reads"].format(
+                        node=words["first"], reader=words["second"], limits=kernel_limits(recording)
+                    )
                 )
                 ends = {"node": _name(recording, path[0]), "reader": _name(recording, path[-1])}
                 return [ACCOUNTS["cut"].format(**ends, **words, reason=reason)]
@@ -286,9 +300,9 @@ def _path(
     return []
 
 
-def _kernel_of(recording: Recording) -> dict[int, int]:
-    kernels = recording.schedule.kernels if recording.schedule else ()
-    return {node: kernel_number for kernel_number, kernel in enumerate(kernels, 1) for node in kernel.nodes}
+def _apart(kernels_of: _KernelsOf, node: int, reader: int) -> bool:
+    """Return whether kernels compute both nodes, and no kernel computes both."""
+    return {node, reader} <= kernels_of.keys() and set(kernels_of[node]).isdisjoint(kernels_of[reader])
 
 
 def _read_from_memory(
@@ -296,7 +310,7 @@ def _read_from_memory(
     nodes: Collection[int],
     readers: Collection[int],
     final: Mapping[int, int],
-    kernel_of: Mapping[int, int],
+    kernels_of: _KernelsOf,
 ) -> list[tuple[int, int]]:
     """Return the pairs (node, reader), in node order, for which the reader's kernel reads a node of another kernel."""
     # Iterate over operands instead of pairs, because two boxes with thousands of nodes have millions of pairs.
@@ -308,20 +322,22 @@ def _read_from_memory(
     for reader_position, reader in enumerate(readers):
         last = final.get(reader, reader)
         for operand in {final.get(operand, operand) for operand in recording.nodes.operands[last]}:
-            if {last, operand} <= kernel_of.keys() and kernel_of[last] != kernel_of[operand]:
+            if _apart(kernels_of, last, operand):
                 pairs += [(position, reader_position, reader) for position in positions.get(operand, ())]
     return [(sources[position], reader) for position, _, reader in sorted(pairs)]
 
 
-def _node_sentence(recording: Recording, node: int, final: Mapping[int, int], kernel_of: Mapping[int, int]) -> str:
+def _node_sentence(recording: Recording, node: int, final: Mapping[int, int], kernels_of: _KernelsOf) -> str:
     """Return a sentence about the kernel that computes ``node``, or about the reason why no kernel does."""
     last = final.get(node, node)
-    if last in kernel_of and recording.schedule:
-        kernel_number, kernels = kernel_of[last], recording.schedule.kernels
-        members = " → ".join(map(recording.label, kernels[kernel_number - 1].nodes))
-        return ACCOUNTS["kernel"].format(
-            node=_name(recording, node), number=f"{kernel_number:,}", count=f"{len(kernels):,}", members=members
-        )
+    if last in kernels_of and recording.schedule:
+        numbers, kernels = kernels_of[last], recording.schedule.kernels
+        words = {"node": _name(recording, node), "count": f"{len(kernels):,}"}
+        if len(numbers) > 1:
+            named = [f"{kernel + 1:,}" for kernel in numbers[:_MAX_NAMED]] + ["…"] * (len(numbers) > _MAX_NAMED)
+            return ACCOUNTS["kernels"].format(**words, times=f"{len(numbers):,}", numbers=", ".join(named))
+        members = " → ".join(map(recording.label, kernels[numbers[0]].nodes))
+        return ACCOUNTS["kernel"].format(**words, number=f"{numbers[0] + 1:,}", members=members)
     is_leaf = recording.nodes.kind[last] in ("leaf", "input", "constant")
     state = "leaf" if is_leaf else "removed" if recording.nodes.gone[last] >= 0 else "planned"
     return ACCOUNTS[state].format(node=_name(recording, node))

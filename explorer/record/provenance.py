@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-from explorer.record.rows import Decision, Group, Nodes, Schedule, Source
+from explorer.record.rows import Decision, Group, Nodes, Schedule, Source, Stage
 
 Fate: TypeAlias = Literal["computed", "merged", "replaced", "absorbed", "there", "unneeded"]
 """Fate of a recorded node: "computed" by a kernel; "merged" into an equal node; "replaced" by another node; "absorbed"
@@ -26,6 +26,7 @@ class Tables(Protocol):
     sources: list[Source]
     substitutions: list[tuple[int, int, int]]
     groups: list[Group]
+    stages: list[Stage]
     decisions: list[Decision]
 
     @property
@@ -185,6 +186,12 @@ def _accounts(
     """
     rows = recording.nodes
     final = recording.resolver(recording.end)
+    merging = {
+        decision
+        for stage in recording.stages
+        if stage.decides == "merging"
+        for decision in range(stage.first, stage.last)
+    }
     replaced_by: dict[int, list[int]] = {}
     for decision, old, _ in recording.substitutions:
         replaced_by.setdefault(old, []).append(decision)
@@ -201,7 +208,7 @@ def _accounts(
         if replacement in live and not kernels:
             fate = "there"
         elif kernels:
-            merged = any(recording.decisions[decision].rule == "Dedup" for decision in replaced_by.get(node, ()))
+            merged = any(decision in merging for decision in replaced_by.get(node, ()))
             fate = "computed" if replacement == node and node in live else "merged" if merged else "replaced"
         else:
             reader_accounts = [accounts[reader] for reader in readers.get(node, ())]

@@ -19,6 +19,7 @@ from explorer.record.reasons import fields, mentioned, render
 from explorer.record.rows import (
     UNKNOWN,
     Body,
+    Code,
     Composition,
     Decision,
     Explanation,
@@ -26,6 +27,7 @@ from explorer.record.rows import (
     Group,
     InterfaceRow,
     Nodes,
+    Placement,
     Run,
     Schedule,
     Scope,
@@ -93,6 +95,12 @@ class Recording:
     """node → summary of a value that exists before any run, such as a weight in a file"""
     shared_leaves: dict[int, int] = field(default_factory=dict)
     """leaf → the first leaf with the same stored value, such as a weight that several operators read"""
+    authors: dict[int, str] = field(default_factory=dict)
+    """decision → who states it, such as ``onnxruntime's log``; decisions of Explorer's own planner are not included"""
+    placements: dict[int, Placement] = field(default_factory=dict)
+    """kernel → where it runs, if another compiler or runtime reports it"""
+    codes: dict[int, Code] = field(default_factory=dict)
+    """kernel → its code, if a compiler reports it"""
     schedule: Schedule | None = None
     run: Run | None = None
 
@@ -113,6 +121,14 @@ class Recording:
     def provenance(self) -> Provenance:
         """Map between kernels and the recorded nodes and lines that they compute; it is computed at each access."""
         return provenance(self)
+
+    def kernels_of(self) -> dict[int, tuple[int, ...]]:
+        """Return node → indices of the kernels that compute it; several if it is computed again."""
+        kernels: dict[int, tuple[int, ...]] = {}
+        for index, kernel in enumerate(self.schedule.kernels if self.schedule else ()):
+            for node in kernel.nodes:
+                kernels[node] = (*kernels.get(node, ()), index)
+        return kernels
 
     def type_of(self, node: int) -> Type:
         """Return the type row of a node."""

@@ -18,6 +18,7 @@ Fact: TypeAlias = Any
 """A JSON value; ``{"node": id}`` refers to a node."""
 Kind: TypeAlias = Literal["leaf", "constant", "input", "operation", "call", "item"]
 StageKind: TypeAlias = Literal["record", "rewrite", "order", "format", "memory", "run"]
+Decides: TypeAlias = Literal["", "kernels", "batches", "merging", "memory"]
 GroupKind: TypeAlias = Literal["kernel", "batch", "function"]
 Verdict: TypeAlias = Literal["applied", "declined"]
 _Number = TypeVar("_Number", int, float)
@@ -168,6 +169,10 @@ class Stage:
     (memory formats of results), "memory" (their offsets) or "run". ``counts`` has "nodes", "operations", "flops",
     "bytes" (total size of all kernel results), and counts specific to the stage. Before fusion, each operation is a
     kernel; after fusion, values inside a kernel are not written.
+
+    ``decides`` is what the decisions of the stage determine: which operations share a "kernel", which calls form
+    "batches", "merging" of equal nodes, or the "memory" of results; "" for any other change. Views and assertions use
+    it, and never the name of a stage. ``limits`` states what a kernel can contain, as a clause.
     """
 
     name: str
@@ -177,6 +182,8 @@ class Stage:
     counts: dict[str, int]
     purpose: str = ""
     micros: float = 0.0
+    decides: Decides = ""
+    limits: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,12 +276,41 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a kernel runs, as a compiler or runtime reports it; "" for what it does not report."""
+
+    name: str = ""
+    """name of the kernel in the compiler or runtime, such as ``FusedConv``"""
+    computed_by: str = ""
+    """name and version of the runtime: ``onnxruntime 1.32.0``"""
+    provider: str = ""
+    """such as ``CPUExecutionProvider``"""
+    device: str = ""
+
+    @property
+    def text(self) -> str:
+        """The known parts on one line: ``onnxruntime 1.32.0 · CPUExecutionProvider · FusedConv``."""
+        return " · ".join(filter(None, [self.computed_by, self.provider, self.device, self.name]))
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Code that a compiler generated for a kernel."""
+
+    language: str
+    """name of the language, as the compiler's users write it: ``LLVM IR``, ``C++``"""
+    text: str
+    lines: tuple[tuple[int, int], ...] = ()
+    """(line number from 1, node) for the lines that compute a node of the kernel"""
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """Planned run: kernels in order, the size of each buffer in bytes, and the required memory in bytes.
 
-    ``peak`` includes the arena (all buffers and scratch memory), returned results and working memory; the stage
-    "buffers" lists each of them. ``peak_without_reuse`` is the peak that would result if every result were kept. A peak
-    is None if it is unknown.
+    ``peak`` includes the arena (all buffers and scratch memory), returned results and working memory; the stage that
+    assigns memory lists each of them. ``peak_without_reuse`` is the peak that would result if every result were kept. A
+    peak is None if it is unknown.
     """
 
     kernels: tuple[Kernel, ...]

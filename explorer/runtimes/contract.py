@@ -37,7 +37,9 @@ class MeasuredKernel(NamedTuple):
     live: int | None = None
     """bytes that intermediate results use at the end of the kernel; None if the runtime does not report them"""
     placement: str = ""
-    """execution provider or device that computes it"""
+    """execution provider that computes it"""
+    device: str = ""
+    """device of the provider, such as "cpu", if the runtime reports it"""
     conversions: int = 0
     """number of conversions of memory formats or dtypes, which the file does not contain, in this time"""
     is_exact: bool = True

@@ -135,9 +135,9 @@ class _Model:
                     float(sum([step["dur"] for _, step in members])),
                     max([_live(step, floor) for _, step in members]),
                     str(members[0][1]["args"].get("provider", "")),
-                    len(members) - len(work),
-                    computed.exact[group],
-                    middle[group],
+                    conversions=len(members) - len(work),
+                    is_exact=computed.exact[group],
+                    median=middle[group],
                 )
             )
         return Measurement(

@@ -69,7 +69,7 @@ def assert_fused(plan: AnyPlan, *what: Subject) -> None:
     _fail(
         subject,
         "must be computed by one kernel, and are not",
-        "fuse",
+        "kernels",
         _truncated(lines) + missing + _ambiguous_names(subject),
     )
 
@@ -102,7 +102,7 @@ def assert_merged(plan: AnyPlan, *what: Subject) -> None:
         )
     if not_merged:
         several = f"all `{subject.names[0]}`" if len(subject.names) == 1 else ""
-        _fail(subject, "must be computed once, as one node, and are not", "dedup", _truncated(not_merged), several)
+        _fail(subject, "must be computed once, as one node, and are not", "merging", _truncated(not_merged), several)
 
 
 def assert_batched(plan: AnyPlan, *what: Subject) -> None:
@@ -133,7 +133,7 @@ def assert_batched(plan: AnyPlan, *what: Subject) -> None:
     _fail(
         subject,
         "must be rows of one batch, and are not",
-        "batch",
+        "batches",
         _truncated(shares) or ["  none of them is in a batch"],
     )
 
@@ -213,11 +213,11 @@ def _ambiguous_names(subject: Subjects) -> list[str]:
     return [*lines, "to select one of them, pass the expression itself, or its own name in the graph"] if lines else []
 
 
-def _fail(subject: Subjects, claim: str, stage: str, state: list[str], named: str = "") -> None:
+def _fail(subject: Subjects, claim: str, decides: str, state: list[str], named: str = "") -> None:
     """Raise an AssertionError; ``named``, if given, replaces ambiguous names of the subject."""
     __tracebackhide__ = True
     raise AssertionError(
-        "\n".join([f"{named or subject} {claim}", *declined_lines(subject, stage), "instead:", *state])
+        "\n".join([f"{named or subject} {claim}", *declined_lines(subject, decides), "instead:", *state])
     )
 
 

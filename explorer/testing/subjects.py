@@ -139,18 +139,28 @@ def _contains(path: tuple[str, ...], part: tuple[str, ...]) -> bool:
     return any(path[end - len(part) : end] == part for end in range(len(part), len(path) + 1))
 
 
-def declined_lines(subjects: Subjects, stage: str) -> list[str]:
-    """Return a line with the cost of each declined decision of ``stage`` about the subjects, costliest first.
+_WORDS = {
+    "kernels": "which operations one kernel computes",
+    "batches": "which operations form a batch",
+    "merging": "which nodes are merged",
+}
+"""what a stage decides, in a sentence"""
+
+
+def declined_lines(subjects: Subjects, decides: str) -> list[str]:
+    """Return a line with the cost of each declined decision about the subjects, costliest first.
+
+    ``decides`` is what a stage must decide for its decisions to be returned, as in ``record.Stage``.
 
     If some decisions are about all arguments, only these are returned.
     """
     recording = subjects.recording
-    if not any(row.name.removesuffix(" again") == stage for row in recording.stages):
-        return [f"this plan has no stage {stage}, which EvalPlan(without=…) excludes"]
+    if not any(row.decides == decides for row in recording.stages):
+        return [f"no stage of this plan decides {_WORDS[decides]}"]
     provenance = recording.provenance
     relevant = []
     for decision in recording.declined:
-        if recording.stages[decision.stage].name.removesuffix(" again") != stage:
+        if recording.stages[decision.stage].decides != decides:
             continue
         decision_nodes = set(provenance.recorded(_decision_nodes(decision)))
         count = sum(not decision_nodes.isdisjoint(nodes) for nodes in subjects.nodes)
@@ -161,7 +171,9 @@ def declined_lines(subjects: Subjects, stage: str) -> list[str]:
     lines = [_line(recording, decision) for decision in shown[:_DECLINED]]
     rest = len(shown) - _DECLINED
     return (
-        [*lines, f"… and {rest:,} more"] if rest > 0 else lines or [f"no rule of the stage {stage} declined anything"]
+        [*lines, f"… and {rest:,} more"]
+        if rest > 0
+        else lines or [f"no rule that decides {_WORDS[decides]} declined anything"]
     )
 
 

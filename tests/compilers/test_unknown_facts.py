@@ -16,6 +16,7 @@ from explorer.view.model.stage_texts import stage_result
 from tests.support.toy_compiler import unknown
 
 
+@pytest.mark.spec("X-1")
 def test_texts_leave_out_what_is_unknown(tmp_path: Path) -> None:
     recording = unknown()
     view = ex.explore(recording)
@@ -33,6 +34,7 @@ def test_a_stage_leaves_out_what_is_unknown() -> None:
     assert results == ["", "2 kernels.", "2 kernels took 8 µs in a warm run."]
 
 
+@pytest.mark.spec("X-1")
 def test_unknown_numbers_are_null_in_json_or_absent() -> None:
     plain = to_json(unknown())
     assert plain["schedule"]["kernels"][0]["flops"] is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.compilers import Snapshot, Statement, Value, recording_of
+from explorer.compilers import Compiled, CompiledKernel, Snapshot, Statement, Value, recording_of
 from explorer.record import Kernel, Recording, Run, Schedule, Source, Stage, Step
 
 
@@ -51,3 +51,43 @@ def unknown() -> Recording:
     recording.stages += [Stage("order", "order", 0, 0, {"kernels": 2}), Stage("run", "run", 0, 0, {"steps": 2})]
     recording.run = Run("toy", (Step(0, 0.0, 3.0), Step(1, 3.0, 5.0)), 8.0, warm=True)
     return recording
+
+
+LOOP = """define void @loop_1(ptr %x, ptr %c) {
+  %a = call float @tanhf(float %x.i)
+  %b = fmul float %a, %a
+  store float %b, ptr %c
+}"""
+
+
+def compiled_toy() -> Recording:
+    """Return the recording of a compiler that reports rounds, kernels, code, placement, times and memory.
+
+    Both kernels compute tanh, because a second kernel would otherwise wait for its value.
+    """
+    shape = (4, 8)
+    x = Value("x", shape=shape, kind="leaf")
+    line = Source("toy.txt", 2, "b = tanh(a)")
+    given = {
+        "x": x,
+        "tanh": Value("tanh", ("x",), shape, source=line, flops=320),
+        "mul": Value("mul", ("tanh", "tanh"), shape, source=Source("toy.txt", 3, "c = b * b"), flops=32),
+        "sum": Value("sum", ("tanh",), (), source=Source("toy.txt", 4, "d = sum(b)"), flops=31),
+    }
+    results = ("mul", "sum")
+    passes = [Snapshot("given", given, results)]
+    passes += [Snapshot(f"check {number}", given, results) for number in range(9)]
+    refused = [
+        Statement("loops", "declined", f"Round {number} leaves `{{a}}` apart from `{{b}}`.", ("mul", "sum"),
+                  facts={"a": "mul", "b": "sum"}, author="toy's log")
+        for number in (1, 2)
+    ]  # fmt: skip
+    passes += [Snapshot("loops", given, results, (each,), decides="kernels") for each in refused]
+    kernels = {"loop_1": ("tanh", "mul"), "loop_2": ("tanh", "sum")}
+    passes.append(Snapshot("loops", given, results, kernels=kernels, limits="a loop has one result"))
+    one = CompiledKernel(
+        ("tanh", "mul"), "loop_1", 3.0, None, 0, 128, "ToyProvider", "cpu:0", "LLVM IR", LOOP,
+        {"tanh": (2,), "mul": (3,)},
+    )  # fmt: skip
+    two = CompiledKernel(("tanh", "sum"), "loop_2", 5.0, provider="OtherProvider")
+    return recording_of("compiled toy", passes, Compiled((one, two), "toy 1.0", (128,), 132))

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from explorer.core.ir.expr import Expr
 from explorer.plan.graph.cost_model import kernel_cost, split_cost
 from explorer.plan.graph.reasons import Facts, Reason, RuleInfo
+from explorer.record.rows import Decides
 
 StageKind: TypeAlias = Literal["record", "rewrite", "order", "format", "memory"]
 
@@ -89,6 +90,8 @@ class PlanStage:
     counts: dict[str, int]
     """statistics of the pass"""
     micros: float
+    decides: Decides = ""
+    limits: str = ""
 
 
 @dataclass(frozen=True, slots=True)

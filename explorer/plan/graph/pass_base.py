@@ -17,6 +17,7 @@ from explorer.core.errors import DeclarationError
 from explorer.plan.graph.numerics import Numerics
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import RuleInfo
+from explorer.record.rows import Decides
 
 PassKind: TypeAlias = Literal["rewrite", "order", "format", "memory"]
 """the part of a plan that a stage changes: the graph, the order of kernels, memory formats, or memory offsets"""
@@ -51,6 +52,10 @@ class Pass(ABC):
 
     name: ClassVar[str]
     kind: ClassVar[PassKind] = "rewrite"
+    decides: ClassVar[Decides] = ""
+    """what the decisions of the pass determine, as in ``record.Stage``"""
+    limits: ClassVar[str] = ""
+    """what a kernel can contain, if the pass decides kernels, as a clause: "a kernel fuses two operations" """
     required: ClassVar[bool] = False
     """whether every pipeline must contain the pass"""
     numerics: ClassVar[Numerics] = "exact"

@@ -146,6 +146,7 @@ class Batch(Pass):
     fewest: int = 5
     """minimum number of equal operations on equal types; with fewer operations, stacking takes as long as it saves"""
     name, numerics = "batch", "reordering"
+    decides = "batches"
 
     def run(self, graph: PlanGraph) -> None:
         """Consider the buckets in order of dependency, and record why nodes were not batched."""

@@ -30,6 +30,7 @@ class Dedup(Pass):
     """Compute equal expressions once."""
 
     name = "dedup"
+    decides = "merging"
     merged = Reason(
         "merged",
         "`{first}` is computed once, and its result used {count} times, because the program contains {count} equal "

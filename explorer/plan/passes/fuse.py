@@ -226,6 +226,11 @@ class Fuse(Pass):
     )
 
     name = "fuse"
+    decides = "kernels"
+    limits = (
+        "a kernel fuses elementwise operations, with at most one product, convolution or pooling before them, or one "
+        "reduction behind them"
+    )
     epilogue = RuleInfo(
         "Epilogue", "An elementwise operation on a product runs while a block of the product is still in the cache."
     )

@@ -22,8 +22,9 @@ from explorer.record.rows import in_order
 SCHEMA = 2
 """Version of the JSON form; it increases when the meaning of a field changes."""
 OPTIONAL = (
-    "compositions", "declined_edges", "dimensions", "explanations", "gradients", "interface", "layers", "leaf_values",
-    "metadata", "operators", "ports", "shared_leaves", "source_texts", "variables",
+    "authors", "codes", "compositions", "declined_edges", "dimensions", "explanations", "gradients", "interface",
+    "layers", "leaf_values",
+    "metadata", "operators", "placements", "ports", "shared_leaves", "source_texts", "variables",
 )  # fmt: skip
 """tables that are omitted if they are empty; older recordings without these tables can therefore be read"""
 _SCALARS = frozenset({int, str, float})
@@ -85,6 +86,8 @@ def from_json(plain: Mapping[str, Any]) -> Recording:
             "record it again, or open it with the version that wrote it"
         )
     tables = {name: value for name, value in plain.items() if name != "schema"}
+    if isinstance(tables.get("stages"), list):
+        tables["stages"] = [_declared(stage) for stage in tables["stages"]]
     decoded: Recording = decode(tables, Recording, "recording")
     # Recordings of earlier versions may contain late rows, but views apply rows in order.
     decoded.substitutions = in_order(decoded.substitutions)
@@ -177,6 +180,23 @@ _OPERATIONS = {
     "gather_members": "gather_stack",
     "class_numbers": "labels",
 }
+
+
+_DECIDES = {"fuse": "kernels", "batch": "batches", "dedup": "merging", "buffers": "memory"}
+"""name of a stage → what it decides, for recordings of versions that did not declare it"""
+_LIMITS = (
+    "a kernel fuses elementwise operations, with at most one product, convolution or pooling before them, or one "
+    "reduction behind them"
+)
+"""limits of kernels in these versions"""
+
+
+def _declared(row: Any) -> Any:
+    """Return a stage that declares what it decides; before, the name of a stage determined this."""
+    if not isinstance(row, Mapping) or "decides" in row or not isinstance(row.get("name"), str):
+        return row
+    decides = _DECIDES.get(row["name"].removesuffix(" again"), "")
+    return {**row, "decides": decides, "limits": _LIMITS if decides == "kernels" else ""}
 
 
 def upgrade_1(plain: Mapping[str, Any]) -> dict[str, Any]:

@@ -138,6 +138,7 @@ def _check_dimensions(recording: Recording) -> None:
 def _check_decisions(recording: Recording) -> None:
     """Raise ValueError if a decision lacks a fact for its sentence, or refers to nodes that do not exist."""
     nodes = len(recording.nodes)
+    _rows("authors", list(recording.authors), "decisions", recording.end)
     for decision in recording.decisions:
         _rows("decisions.stage", (decision.stage,), "stages", len(recording.stages))
         _rows("decisions.subjects", decision.subjects, "nodes", nodes)
@@ -233,6 +234,12 @@ def _check_run(recording: Recording) -> None:
         _rows("schedule.kernels.frees", kernel.frees, "nodes", nodes)
         buffers = () if kernel.buffer is None else (kernel.buffer,)
         _rows("schedule.kernels.buffer", buffers, "buffers", len(schedule.buffers) if schedule else 0, -1)
+    _rows("placements", list(recording.placements), "schedule.kernels", len(kernels))
+    _rows("codes", list(recording.codes), "schedule.kernels", len(kernels))
+    for code in recording.codes.values():
+        count = code.text.count("\n") + 1
+        _rows("codes.lines", [line for line, _ in code.lines], "the code's lines", count + 1, 1)
+        _rows("codes.lines", [node for _, node in code.lines], "nodes", nodes)
     if run:
         _rows("run.steps.kernel", [step.kernel for step in run.steps], "schedule.kernels", len(kernels))
         _rows("run.values", list(run.values), "nodes", nodes)

@@ -28,7 +28,9 @@ def stage(stage: PlanStage, flops: Mapping[int, int], clusters: Sequence[NodeGro
         "bytes": sum([0 if node.operation.view else node.type.nbytes for node in written_nodes]),
         **stage.counts,
     }
-    return Stage(stage.name, stage.kind, stage.first, stage.last, counts, stage.purpose, round(stage.micros, 1))
+    micros = round(stage.micros, 1)
+    facts = stage.purpose, micros, stage.decides, stage.limits
+    return Stage(stage.name, stage.kind, stage.first, stage.last, counts, *facts)
 
 
 def _inside_kernels(clusters: Sequence[NodeGroup], position: int) -> set[int]:

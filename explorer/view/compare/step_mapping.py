@@ -25,7 +25,8 @@ class StageSteps:
         self.recording = recording
         self.ends = stage_ends(recording)
         self.starts = [0, *self.ends[:-1]]
-        self.number = {stage.name: number for number, stage in reversed(list(enumerate(recording.stages)))}
+        self.keys = _numbered([stage.name for stage in recording.stages])
+        self.number = {key: number for number, key in enumerate(self.keys)}
         self.kernels = stage_kernels(recording)
         """for each stage, the kernels that it orders or runs, in the order of steps"""
         self._offsets = [{kernel: offset for offset, kernel in enumerate(kernels)} for kernels in self.kernels]
@@ -41,6 +42,16 @@ class StageSteps:
         return self.first_kernel(stage) + offset + 1 if offset >= 0 else -1
 
 
+def _numbered(names: list[str]) -> list[tuple[str, int]]:
+    """Return each name with the number of equal names before it, since a compiler may run a pass several times."""
+    counts: dict[str, int] = {}
+    keys = []
+    for name in names:
+        counts[name] = counts.get(name, -1) + 1
+        keys.append((name, counts[name]))
+    return keys
+
+
 def by_steps(own: StageSteps, others: StageSteps) -> list[int]:
     """Map each step to the step with the same number in the same stage, or to the end of the last common stage.
 
@@ -50,8 +61,8 @@ def by_steps(own: StageSteps, others: StageSteps) -> list[int]:
         return [*(others.ends[-1:] or [0])]
     mapped = [0]
     reached, missing = 0, False
-    for number, stage in enumerate(own.recording.stages):
-        other = others.number.get(stage.name, -1)
+    for number, key in enumerate(own.keys):
+        other = others.number.get(key, -1)
         count = own.ends[number] - own.starts[number]
         if other >= 0:
             start, reached = others.starts[other], others.ends[other]
@@ -71,7 +82,7 @@ def by_nodes(own: StageSteps, others: StageSteps, same: dict[int, int], follows:
     """
     mapped = by_steps(own, others)
     for number, stage in enumerate(own.recording.stages):
-        other = others.number.get(stage.name, -1)
+        other = others.number.get(own.keys[number], -1)
         if other < 0 or own.ends[number] == own.starts[number]:
             continue
         row = others.recording.stages[other]

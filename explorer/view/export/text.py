@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import TypeVar
 
 from explorer.record import Decision, Kernel, Recording, Stage
@@ -34,6 +35,8 @@ _WHOLE = 400
 """maximum number of decisions and kernels that the short text lists completely"""
 _FIRST, _LAST = 24, 8
 """number of rows listed at the beginning and at the end of each stage, and of the schedule, if it is cut"""
+_IDLE = 9
+"""minimum number of consecutive passes without changes that share a line"""
 _Row = TypeVar("_Row")
 
 
@@ -56,7 +59,7 @@ def text(recording: Recording, *, short: bool = False) -> str:
     counts = Counter([row.name for row in recording.compositions])
     if counts:
         lines.append(f"found: {', '.join([f'{name} ×{count:,}' for name, count in sorted(counts.items())])}")
-    lines += [_stage_line(recording, stage) for stage in recording.stages]
+    lines += _stage_lines(recording)
     if recording.options:
         options = ", ".join(f"{name}={value}" for name, value in sorted(recording.options.items()))
         lines.append(f"options: {options}")
@@ -80,11 +83,25 @@ def _ends(rows: Sequence[_Row], lines: Callable[[Sequence[_Row]], list[str]], wh
     return [*lines(rows[:_FIRST]), rest, *lines(rows[-_LAST:])]
 
 
-def _stage_line(recording: Recording, stage: Stage) -> str:
-    verdicts = [decision.verdict for decision in recording.decisions[stage.first : stage.last]]
+def _stage_lines(recording: Recording) -> list[str]:
+    """Return a line per stage, per rounds of one pass, and per row of many passes that changed nothing."""
+    lines: list[str] = []
+    for is_idle, rows in groupby(recording.stages, lambda stage: stage.kind == "rewrite" and stage.first == stage.last):
+        stages = list(rows)
+        if is_idle and len(stages) >= _IDLE:
+            lines.append(f"{len(stages):,} passes changed nothing: {', '.join([stage.name for stage in stages])}")
+        else:
+            lines += [_stage_line(recording, list(rounds)) for _, rounds in groupby(stages, lambda stage: stage.name)]
+    return lines
+
+
+def _stage_line(recording: Recording, rounds: Sequence[Stage]) -> str:
+    stage = rounds[-1]
+    verdicts = [decision.verdict for decision in recording.decisions[rounds[0].first : stage.last]]
     counts = [" ".join(count) for count in stage_counts(stage)]
     verdict_counts = [f"{verdicts.count('applied')} ✓ {verdicts.count('declined')} ✗"] if verdicts else []
-    return f"{stage.name}: {', '.join(counts + verdict_counts) or 'nothing to do'}"
+    name = f"{stage.name} ×{len(rounds):,}" if len(rounds) > 1 else stage.name
+    return f"{name}: {', '.join(counts + verdict_counts) or 'nothing to do'}"
 
 
 def _scope_lines(recording: Recording) -> list[str]:
@@ -174,10 +191,18 @@ def kernel_line(recording: Recording, number: int, kernel: Kernel) -> str:
         bytes_text(kernel.bytes),
         None if kernel.flops is None else short_counted_text(kernel.flops, "flop"),
         _memory(kernel),
+        recording.placements[number - 1].text if number - 1 in recording.placements else "",
+        _code_size(recording, number - 1),
     ]
     reason = "nothing else was ready" if kernel.pick_reason == "only" else kernel.pick_reason
     known = "; ".join(filter(None, [", ".join(filter(None, facts)), reason]))
     return f"  {number} {' → '.join(names)}{line}: {known}"
+
+
+def _code_size(recording: Recording, index: int) -> str:
+    """Return the size of a kernel's code: ``12 lines of LLVM IR``; "" if there is none."""
+    code = recording.codes.get(index)
+    return "" if code is None else f"{counted_text(code.text.count(chr(10)) + 1, 'line')} of {code.language}"
 
 
 def _memory(kernel: Kernel) -> str:

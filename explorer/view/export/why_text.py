@@ -79,10 +79,9 @@ def why_pair(recording: Recording, nodes: Sequence[int], others: Sequence[int], 
     if wrong := [node for node in (*nodes, *others) if not 0 <= node < count]:
         raise ValueError(f"node {wrong[0]} is not in this recording: it has nodes 0 to {count - 1}")
     numbers = decisions_between(recording, nodes, others)
-    lines = [
-        f"{decision_line(recording, recording.decisions[number])}"
-        for number in [*renamings(recording, nodes, others), *numbers]
-    ]
+    lines = []
+    for number in [*renamings(recording, nodes, others), *numbers]:
+        lines += [f"{decision_line(recording, recording.decisions[number])}", *_author_lines(recording, number)]
     if not numbers:
         lines += ["no decision is about both", *accounts(recording, nodes, others)]
     elif not any(is_fusion(recording, number) for number in numbers):
@@ -127,7 +126,7 @@ def _decision_lines(recording: Recording, nodes: Sequence[int]) -> list[str]:
         decision = recording.decisions[number]
         lines.append(f"  {_line(recording, decision)}")
         if recording.stages[decision.stage].kind not in ("memory", "format") or set(decision.subjects) <= set(nodes):
-            lines += _fact_lines(recording, decision)
+            lines += _fact_lines(recording, number)
     return lines
 
 
@@ -139,12 +138,14 @@ def _line(recording: Recording, decision: Decision) -> DecisionLine:
     return line._replace(location="", rule=f"{line.rule} ({module})" if module else line.rule)
 
 
-def _fact_lines(recording: Recording, decision: Decision) -> list[str]:
-    """List the facts of a decision; for a measured batch, estimates are marked."""
+def _fact_lines(recording: Recording, number: int) -> list[str]:
+    """List the facts of a decision, and who states it; for a measured batch, estimates are marked."""
+    decision = recording.decisions[number]
     labels = fact_labels(decision)
     lines = [
         f"      {labels[name]}: {fact_text(name, value, recording.label)}" for name, value in decision.facts.items()
     ]
+    lines += _author_lines(recording, number)
     return [*lines, f"      {note(decision)}"] if note(decision) else lines
 
 
@@ -167,6 +168,22 @@ def _batched_nodes(recording: Recording, node: int) -> tuple[int, ...]:
     return recording.decisions[gone].produced if is_batched else ()
 
 
+def _author_lines(recording: Recording, number: int) -> list[str]:
+    """Return a line with the author of a decision; none for Explorer's own planner."""
+    author = recording.authors.get(number)
+    return [] if author is None else [f"      stated by: {author}"]
+
+
+def _code_lines(recording: Recording, kernel: int, node: int) -> list[str]:
+    """List the lines of a kernel's code that compute a node, with their numbers."""
+    code = recording.codes.get(kernel)
+    if code is None:
+        return []
+    text = code.text.expandtabs(4).split("\n")
+    numbers = sorted({line for line, computed in code.lines if computed == node})
+    return [f"    {code.language} {number}: {text[number - 1]}" for number in numbers]
+
+
 def _final_state(recording: Recording, node: int) -> list[str]:
     """Describe the node's final state and the kernels that compute it."""
     nodes = recording.nodes
@@ -185,7 +202,9 @@ def _final_state(recording: Recording, node: int) -> list[str]:
         lines.append("removed: nothing reads it")
     kernels = recording.schedule.kernels if recording.schedule else ()
     own = [number for number, kernel in enumerate(kernels) if final in kernel.nodes]
-    lines += [f"kernel {kernel_line(recording, number + 1, kernels[number]).strip()}" for number in own]
+    for number in own:
+        lines.append(f"kernel {kernel_line(recording, number + 1, kernels[number]).strip()}")
+        lines += _code_lines(recording, number, final)
     others = [number for number in account.kernels if number not in own] if account is not None else []
     for number in others[:_KERNELS]:
         lines.append(f"computed in kernel {kernel_line(recording, number + 1, kernels[number]).strip()}")

@@ -11,8 +11,7 @@ from explorer.record import Decision
 _UNIT = re.compile(r"_(?:bytes|flops|us)$")
 _PRICES = ("separate_us", "together_us")
 NOT_RUN = (
-    "computing them one by one was not measured: to time that, too, register the same expressions in "
-    'other = ex.EvalPlan(without=["batch"]), run it, and print plan.compare(other)'
+    "computing them one by one was not measured: to time that, too, run a plan without this stage, and compare both"
 )
 """note below the facts of a measured batch"""
 

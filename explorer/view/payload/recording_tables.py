@@ -12,7 +12,7 @@ from explorer.record import Decision, Layer, Recording, Template, shape_text
 from explorer.record.escape import visible
 from explorer.record.json_form.codec import row_names, stands
 from explorer.record.listings import Listing, listings
-from explorer.record.node_decisions import ACCOUNTS, declined_before
+from explorer.record.node_decisions import ACCOUNTS, declined_before, kernel_limits
 from explorer.record.reasons import FIELD, fact_text, fields, plural_of
 from explorer.view.model.decision_facts import fact_labels, note
 from explorer.view.model.labels import group_titles
@@ -20,8 +20,8 @@ from explorer.view.model.stage_texts import first_nan, stage_cost, stage_counts,
 from explorer.view.model.totals import leaves_of
 
 _COMPOSED = (
-    "declined_edges", "dimensions", "fingerprint", "sources", "types", "stages", "decisions", "explanations", "groups",
-    "layers", "metadata", "nodes", "ports", "source_texts",
+    "codes", "declined_edges", "dimensions", "fingerprint", "sources", "types", "stages", "decisions", "explanations",
+    "groups", "layers", "metadata", "nodes", "ports", "source_texts",
 )  # fmt: skip
 """tables of a recording that are written in another form or omitted"""
 
@@ -42,6 +42,7 @@ def recording_tables(recording: Recording) -> dict[str, Any]:
         "nodes": dataclasses.replace(recording.nodes, label=labels, type=type_rows),
         **({"metadata": metadata} if metadata else {}),
         **({"declared": declared_texts(recording)} if recording.dimensions else {}),
+        **({"codes": _codes(recording)} if recording.codes else {}),
         "sources": [{"place": source.full_location, "text": source.text} for source in recording.sources],
         "listings": [_listing(recording, listing) for listing in listings(recording)],
         "stages": [_stage(recording, number) for number in range(len(recording.stages))],
@@ -50,6 +51,7 @@ def recording_tables(recording: Recording) -> dict[str, Any]:
         "decisions": decisions,
         **_declined_edges(recording),
         "accounts": ACCOUNTS,
+        "limits": kernel_limits(recording),
         "marks": {number: marks for number, row in enumerate(recording.decisions) if (marks := recording.marks(row))},
         "groups": [
             {"decision": group.decision, "kind": group.kind, "members": group.members, "titles": group_titles(group)}
@@ -78,6 +80,7 @@ def _stage(recording: Recording, number: int) -> dict[str, Any]:
     return {
         "name": stage.name,
         "kind": stage.kind,
+        "decides": stage.decides,
         "first": stage.first,
         "last": stage.last,
         "purpose": stage.purpose,
@@ -85,6 +88,14 @@ def _stage(recording: Recording, number: int) -> dict[str, Any]:
         "cost": stage_cost(stage),
         "result": stage_result(recording, number),
         "counts": [list(count) for count in stage_counts(stage)],
+    }
+
+
+def _codes(recording: Recording) -> dict[int, dict[str, Any]]:
+    """Return the code of kernels; lines are separate, because line breaks in a string are shown as escapes."""
+    return {
+        kernel: {"language": code.language, "lines": code.text.expandtabs(4).split("\n"), "nodes": list(code.lines)}
+        for kernel, code in recording.codes.items()
     }
 
 

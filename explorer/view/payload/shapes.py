@@ -12,9 +12,11 @@ from explorer.record.layer_rows import Gradient
 from explorer.record.rows import (
     Body,
     Composition,
+    Decides,
     FileOperator,
     InterfaceRow,
     Nodes,
+    Placement,
     Run,
     Schedule,
     Scope,
@@ -61,6 +63,7 @@ class StageTable(TypedDict):
 
     name: str
     kind: StageKind
+    decides: Decides
     first: int
     last: int
     purpose: str
@@ -157,6 +160,15 @@ class LeafTable(TypedDict):
     """node → elements"""
 
 
+class CodeTable(TypedDict):
+    """Code of a kernel."""
+
+    language: str
+    lines: list[str]
+    nodes: list[tuple[int, int]]
+    """(line number from 1, node)"""
+
+
 class RecordingTables(TypedDict):
     """Tables of a recording."""
 
@@ -183,6 +195,8 @@ class RecordingTables(TypedDict):
     """decision, operand, reader: declined edges without such indices, which are few"""
     accounts: dict[str, str]
     """kind → sentence about {node}, for two nodes without a common decision (record/node_decisions.py)"""
+    limits: str
+    """what a kernel can contain, after a colon, or \"\" """
     marks: dict[int, dict[int, str]]
     """decision → node → text after its name, for sentences with nodes of equal names"""
     groups: list[GroupTable]
@@ -193,6 +207,12 @@ class RecordingTables(TypedDict):
     metadata: NotRequired[list[tuple[str, list[str]]]]
     """name and lines of each value that a model file states about itself"""
     compositions: NotRequired[list[Composition]]
+    authors: NotRequired[dict[int, str]]
+    """decision → who states it"""
+    placements: NotRequired[dict[int, Placement]]
+    """kernel → where it runs"""
+    codes: NotRequired[dict[int, CodeTable]]
+    """kernel → its code"""
     variables: NotRequired[dict[int, str]]
     """node → the user's variable"""
     leaf_values: NotRequired[dict[int, Summary]]

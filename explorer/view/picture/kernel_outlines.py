@@ -31,7 +31,7 @@ class Frame:
     number: int
     """1-based position in the schedule; 0 before scheduling"""
     shapes: tuple[Rect, ...]
-    """from top to bottom"""
+    """from top to bottom, values that other kernels compute, too, last"""
     slots: tuple[int, ...]
     boxes: tuple[int, ...]
     """closed operators that hide nodes of the kernel"""
@@ -53,9 +53,9 @@ def frames(model: Model, scene: Scene, state: State, is_open: Collection[int]) -
         others = [rect for slot, rect in scene.slots.items() if slot not in slots and slot in occupied]
         others += [rect for box, rect in scene.boxes.items() if box in nonempty and box not in boxes]
         open_rects = [rect for box, rect in scene.boxes.items() if box in is_open]
-        numbers = {state.numbers.get(state.shown[slot], 0) for slot in members}
-        number = numbers.pop() if len(numbers) == 1 else 0
-        outlines.append(Frame(group, number, _shapes(rects, others, open_rects), slots, boxes))
+        number = state.numbers.get(group.members[-1], 0)
+        again = [slot in state.again for slot in slots] + [False] * len(boxes)
+        outlines.append(Frame(group, number, _shapes(rects, others, open_rects, again), slots, boxes))
     return outlines
 
 
@@ -93,10 +93,17 @@ def enclosing(rects: Iterable[Rect], pad: int = _KERNEL_PAD) -> Rect:
     )
 
 
-def _shapes(rects: list[Rect], others: list[Rect], open_rects: list[Rect]) -> tuple[Rect, ...]:
+def _shapes(
+    rects: list[Rect], others: list[Rect], open_rects: list[Rect], again: list[bool]
+) -> tuple[Rect, ...]:  # fmt: skip
+    """Return one shape, or one around each rectangle; values that other kernels compute, too, are last."""
     frame = enclosing(rects)
     if any(_touches(frame, rect) for rect in others) or any(_cuts(frame, rect) for rect in open_rects):
-        return tuple(sorted((enclosing([rect], _NODE_PAD) for rect in rects), key=lambda shape: (shape[1], shape[0])))
+        shapes = sorted(
+            zip(again, (enclosing([rect], _NODE_PAD) for rect in rects), strict=True),
+            key=lambda row: (row[0], row[1][1], row[1][0]),
+        )
+        return tuple([shape for _, shape in shapes])
     return (frame,)
 
 

@@ -30,6 +30,8 @@ class State:
     """outlined groups, and their slots"""
     numbers: dict[int, int] = field(default_factory=dict)
     """node → 1-based schedule position of its kernel, after all decisions"""
+    again: set[int] = field(default_factory=set)
+    """slots of the values that several kernels compute"""
     outputs: set[int] = field(default_factory=set)
     """slots of the outputs of the program, or of a function"""
     copies: dict[int, int] = field(default_factory=dict)
@@ -76,9 +78,14 @@ def state_at(recording: Recording, slots: Slots, position: int) -> State:
             visible = [slots.of[node] for node in group.members if state.shown.get(slots.of[node]) == node]
             if len(visible) > 1:
                 state.groups.append((group, visible))
+    if state.groups:
+        state.again = {slots.of[node] for node, kernels in recording.kernels_of().items() if len(kernels) > 1}
     if recording.schedule is not None and position == recording.end:
-        for number, kernel in enumerate(recording.schedule.kernels, 1):
+        numbered = list(enumerate(recording.schedule.kernels, 1))
+        # A node that several kernels compute has the number of the kernel that writes it, else of the first.
+        for number, kernel in reversed(numbered):
             state.numbers.update(dict.fromkeys(kernel.nodes, number))
+        state.numbers.update({kernel.nodes[-1]: number for number, kernel in reversed(numbered)})
     return state
 
 
@@ -163,13 +170,32 @@ def _replacement(final: dict[int, int], node: int) -> int:
 def outlined(recording: Recording) -> list[int]:
     """Return for each group the last position at which it is outlined; −1 if it never is.
 
-    Groups grow, so of the groups of a node only the latest is outlined, from the position after its decision.
+    Groups grow, so of the groups of a node only the latest is outlined, from the position after its decision. Kernels
+    that one stage made, and that compute a common node again, are all outlined.
     """
-    grouped: dict[int, int] = {}
+    again = {node for node, kernels in recording.kernels_of().items() if len(kernels) > 1}
+    latest: dict[int, int] = {}
+    """node → the next group that contains it"""
     last = [-1] * len(recording.groups)
+    members = [frozenset(group.members) for group in recording.groups]
     for number in range(len(recording.groups) - 1, -1, -1):
         group = recording.groups[number]
         if group.kind != "function":
-            last[number] = min((grouped[node] for node in group.members if node in grouped), default=recording.end)
-            grouped.update(dict.fromkeys(group.members, group.decision))
+            later = {latest[node] for node in group.members if node in latest}
+            ends = [
+                recording.groups[row].decision
+                for row in later
+                if again.isdisjoint(members[row] & members[number])
+                or members[row] >= members[number]
+                or not _made_together(recording, number, row)
+            ]
+            last[number] = min(ends, default=recording.end)
+            latest.update(dict.fromkeys(group.members, number))
     return last
+
+
+def _made_together(recording: Recording, number: int, other: int) -> bool:
+    """Return whether one stage made two kernels."""
+    groups = recording.groups[number], recording.groups[other]
+    stages = {recording.decisions[group.decision].stage for group in groups}
+    return len(stages) == 1 and all(group.kind == "kernel" for group in groups)

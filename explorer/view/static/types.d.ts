@@ -36,6 +36,13 @@ export interface Code {
   code: string;
 }
 
+/** Code of a kernel. */
+export interface CodeTable {
+  language: string;
+  lines: string[];
+  nodes: [number, number][];
+}
+
 /** Recorded nodes that together compute a known function, and the name of the function: "GELU", "softmax". */
 export interface Composition {
   name: string;
@@ -212,6 +219,14 @@ export interface PayloadTables {
   options: OptionTable;
 }
 
+/** Where a kernel runs, as a compiler or runtime reports it; "" for what it does not report. */
+export interface Placement {
+  name: string;
+  computed_by: string;
+  provider: string;
+  device: string;
+}
+
 /** Positions inside an open box whose child boxes are closed, with the same items as in the box. */
 export interface PositionsTable {
   size: [number, number];
@@ -248,6 +263,7 @@ export interface RecordingTables {
   declined_edges: [number, number][];
   declined_readers: [number, number, number][];
   accounts: Record<string, string>;
+  limits: string;
   marks: Record<number, Record<number, string>>;
   groups: GroupTable[];
   gradients?: Gradient[];
@@ -256,6 +272,9 @@ export interface RecordingTables {
   interface?: InterfaceRow[];
   metadata?: [string, string[]][];
   compositions?: Composition[];
+  authors?: Record<number, string>;
+  placements?: Record<number, Placement>;
+  codes?: Record<number, CodeTable>;
   variables?: Record<number, string>;
   leaf_values?: Record<number, Summary>;
   shared_leaves?: Record<number, number>;
@@ -319,6 +338,7 @@ export interface SourceTable {
 export interface StageTable {
   name: string;
   kind: "record" | "rewrite" | "order" | "format" | "memory" | "run";
+  decides: "" | "kernels" | "batches" | "merging" | "memory";
   first: number;
   last: number;
   purpose: string;

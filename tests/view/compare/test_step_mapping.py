@@ -93,7 +93,7 @@ def test_every_step_has_its_partner_in_the_other_plan(roots: list[ex.Expr]) -> N
                 StageSteps((comparison.after, comparison.before)[side]),
             )
             last = next(number for number, end in enumerate(own.ends) if end == ends[side])
-            other = others.number.get(own.recording.stages[last].name, -1)
+            other = others.number.get(own.keys[last], -1)
             if way == "nodes":
                 assert sides[side][-1] == (others.ends[other] if other >= 0 and ends[side] else ends[1 - side])
             assert all(0 <= step <= ends[1 - side] for step in sides[side])

@@ -84,9 +84,7 @@ def test_no_edge_passes_over_an_item(graph: LayoutGraph) -> None:
     placed: Placed = dot().place(graph)
     for (tail, head), route in zip(graph.edges, placed.routes, strict=True):
         for item, ((x, y), (wide, high)) in enumerate(zip(placed.centres, graph.sizes, strict=True)):
-            inside = [
-                (px, py) for px, py in curve(route) if abs(px - x) < wide / 2 - 1 and abs(py - y) < high / 2 - 1
-            ]
+            inside = [(px, py) for px, py in curve(route) if abs(px - x) < wide / 2 - 1 and abs(py - y) < high / 2 - 1]
             assert not inside, (tail, head, item)
 
 

@@ -1,4 +1,4 @@
-// The stages of the timeline as chips; passes that changed nothing are folded into one chip.
+// The stages of the timeline as chips; passes that changed nothing, and rounds of one pass, are folded into one chip.
 
 import { hasFocus, html, put } from "../dom.js";
 import { grouped } from "../data/number_format.js";
@@ -47,19 +47,21 @@ export class StageChips {
     put(this.root, "data-more", [scrollLeft > 1 && "before", scrollLeft + clientWidth < scrollWidth - 1 && "after"].filter(Boolean).join(" ") || false);
   }
 
-  /** Group the stages: consecutive passes without decisions together, every other stage on its own. */
+  /** Group the stages: consecutive passes without decisions together, consecutive stages of one name together, every other stage on its own. */
   #runs() {
+    const { stages } = this.timeline;
     const runs = [];
-    this.timeline.stages.forEach((stage, index) => {
+    stages.forEach((stage, index) => {
       const quiet = stage.kind === "rewrite" && stage.first === stage.last;
-      if (quiet && runs.at(-1)?.quiet) runs.at(-1).indices.push(index);
+      const before = runs.at(-1);
+      if (before && quiet === before.quiet && (quiet || stages[before.indices[0]].name === stage.name)) before.indices.push(index);
       else runs.push({ quiet, indices: [index] });
     });
     return runs;
   }
 
   #isOpen({ quiet, indices }) {
-    return !quiet || this.unfolded.has(indices[0]) || indices.includes(this.current);
+    return (!quiet && indices.length === 1) || this.unfolded.has(indices[0]) || indices.includes(this.current);
   }
 
   /** Whether a stage is folded into a chip with others that changed nothing. @param {number} stage */
@@ -71,7 +73,7 @@ export class StageChips {
     const parts = [];
     for (const run of this.#runs()) {
       const { indices } = run;
-      const chips = this.#isOpen(run) ? indices.map((index) => this.#chip(index)) : [this.#folded(indices)];
+      const chips = this.#isOpen(run) ? indices.map((index) => this.#chip(index)) : [this.#folded(run)];
       for (const chip of chips) parts.push(...(parts.length ? [html("span", { class: "ex-arrow", "aria-hidden": "true" }, "›")] : []), chip);
     }
     const hadFocus = hasFocus(this.root);
@@ -96,12 +98,17 @@ export class StageChips {
     return size === this.timeline.stages[index - 1]?.size ? "" : size;
   }
 
-  #folded(indices) {
+  #folded({ quiet, indices }) {
     const names = indices.map((index) => this.timeline.stages[index].name).join(", ");
     const unfold = () => {
       this.unfolded.add(indices[0]);
       this.#build();
     };
+    if (!quiet) {
+      const name = this.timeline.stages[indices[0]].name;
+      const said = `${indices.length} rounds of ${name}`;
+      return html("button", { type: "button", class: "ex-chip ex-folded", title: said, "aria-label": said, click: unfold }, html("b", {}, name), html("small", {}, `×${grouped(indices.length)}`));
+    }
     return html("button", { type: "button", class: "ex-chip ex-folded", title: `changed nothing: ${names}`, "aria-label": `${indices.length} ${indices.length === 1 ? "pass" : "passes"} changed nothing: ${names}`, click: unfold }, `+${indices.length}`);
   }
 }

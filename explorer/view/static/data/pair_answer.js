@@ -78,7 +78,7 @@ function nameOf(trace, node) {
 
 /** Whether a decision is about the kernels that nodes run in. @param {import("./trace.js").Trace} trace @param {number} index */
 export function isFusion(trace, index) {
-  return trace.recording.stages[trace.decisions[index].stage].name === "fuse";
+  return trace.recording.stages[trace.decisions[index].stage].decides === "kernels";
 }
 
 /** Return sentences on whether two nodes run in one kernel and, if not, where and why their path is cut. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {string[]} */
@@ -86,23 +86,23 @@ export function kernelAnswers(trace, nodes, others) {
   const final = trace.resolver(trace.decisions.length);
   const { reads } = trace.recording.accounts;
   const apart = [...readFromMemory(trace, nodes, others, final), ...readFromMemory(trace, others, nodes, final)];
-  if (apart.length) return [...new Set(apart.map(([node, reader]) => worded(reads, { node: nameOf(trace, node), reader: nameOf(trace, reader) })))];
+  if (apart.length) return [...new Set(apart.map(([node, reader]) => worded(reads, { node: nameOf(trace, node), reader: nameOf(trace, reader), limits: trace.recording.limits })))];
   const together = same(trace, nodes, others, final);
   if (together) return [together];
-  return trace.recording.stages.some(({ name }) => name === "fuse") ? cut(trace, nodes, others, final) : [];
+  return trace.recording.stages.some(({ decides }) => decides === "kernels") ? cut(trace, nodes, others, final) : [];
 }
 
 /** Return a sentence about the first two nodes, one of each side, that run in one kernel; "" if there are none. @returns {string} */
 function same(trace, nodes, others, final) {
   const first = new Map();
   for (const node of nodes) {
-    const kernel = trace.kernelOf[final[node]];
-    if (kernel >= 0 && !first.has(kernel)) first.set(kernel, node);
+    for (const kernel of trace.kernelsOf.of(final[node])) if (!first.has(kernel)) first.set(kernel, node);
   }
   for (const other of others) {
-    const kernel = trace.kernelOf[final[other]];
-    const node = first.get(kernel);
-    if (node !== undefined && final[node] !== final[other]) return worded(trace.recording.accounts.same, { node: nameOf(trace, node), reader: nameOf(trace, other), number: grouped(kernel + 1), count: grouped(trace.kernels.length) });
+    for (const kernel of trace.kernelsOf.of(final[other])) {
+      const node = first.get(kernel);
+      if (node !== undefined && final[node] !== final[other]) return worded(trace.recording.accounts.same, { node: nameOf(trace, node), reader: nameOf(trace, other), number: grouped(kernel + 1), count: grouped(trace.kernels.length) });
+    }
   }
   return "";
 }
@@ -115,11 +115,10 @@ function cut(trace, nodes, others, final) {
     const path = pathTo(trace, readers.map(resolved), new Set(sources.map(resolved)), resolved);
     for (let at = 0; at + 1 < path.length; at++) {
       const [node, reader] = [path[at], path[at + 1]];
-      const [kernel, next] = [trace.kernelOf[node], trace.kernelOf[reader]];
-      if (kernel < 0 || next < 0 || kernel === next) continue;
+      if (!isApart(trace, node, reader)) continue;
       const words = { first: nameOf(trace, node), second: nameOf(trace, reader) };
       const index = declinedFusion(trace, node, reader, final);
-      const reason = index >= 0 ? trace.plainSentence(index) : worded(reads, { node: words.first, reader: words.second });
+      const reason = index >= 0 ? trace.plainSentence(index) : worded(reads, { node: words.first, reader: words.second, limits: trace.recording.limits });
       return [worded(sentence, { node: nameOf(trace, path[0]), reader: nameOf(trace, path[path.length - 1]), ...words, reason })];
     }
     if (path.length) return [];
@@ -170,24 +169,35 @@ function pathTo(trace, readers, sources, resolved) {
 
 /** Return the pairs of a node and a reader whose kernel reads the node from memory, in the order of the nodes, if the plan fuses. @returns {number[][]} */
 function readFromMemory(trace, nodes, readers, final) {
-  if (!trace.recording.stages.some(({ name }) => name === "fuse")) return [];
+  if (!trace.recording.stages.some(({ decides }) => decides === "kernels")) return [];
   // Iterate over operands, not pairs, because two boxes with thousands of nodes have millions of pairs.
   const places = new Map();
   nodes.forEach((node, place) => places.set(final[node], [...(places.get(final[node]) ?? []), place]));
   const pairs = readers.flatMap((reader, number) => {
-    const own = trace.kernelOf[final[reader]];
     const operands = [...new Set(trace.nodes.operands[final[reader]].map((operand) => final[operand]))];
-    const apart = operands.filter((operand) => own >= 0 && trace.kernelOf[operand] >= 0 && trace.kernelOf[operand] !== own);
+    const apart = operands.filter((operand) => isApart(trace, operand, final[reader]));
     return apart.flatMap((operand) => (places.get(operand) ?? []).map((place) => [place, number]));
   });
   pairs.sort(([place, number], [other, next]) => place - other || number - next);
   return pairs.map(([place, number]) => [nodes[place], readers[number]]);
 }
 
+/** Whether kernels compute both nodes, and no kernel computes both. @param {import("./trace.js").Trace} trace @param {number} node @param {number} reader */
+function isApart(trace, node, reader) {
+  if (trace.kernelOf[node] < 0 || trace.kernelOf[reader] < 0) return false;
+  const own = new Set(trace.kernelsOf.of(node));
+  return ![...trace.kernelsOf.of(reader)].some((kernel) => own.has(kernel));
+}
+
 function account(trace, node, final) {
   const { kind, gone } = trace.nodes;
   const { accounts: sentences } = trace.recording;
   const index = trace.kernelOf[final];
+  const numbers = [...trace.kernelsOf.of(final)];
+  if (numbers.length > 1) {
+    const said = [...numbers.slice(0, NAMED).map((kernel) => grouped(kernel + 1)), ...(numbers.length > NAMED ? ["…"] : [])].join(", ");
+    return worded(sentences.kernels, { node: nameOf(trace, node), times: grouped(numbers.length), numbers: said, count: grouped(trace.kernels.length) });
+  }
   const isLeaf = ["leaf", "input", "constant"].includes(kind[final]);
   const sentence = index >= 0 ? sentences.kernel : isLeaf ? sentences.leaf : gone[final] >= 0 ? sentences.removed : sentences.planned;
   const members = index >= 0 ? trace.kernels[index].nodes.map(trace.label).join(" → ") : "";

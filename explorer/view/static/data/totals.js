@@ -216,7 +216,10 @@ export class Totals {
   /** @returns {Set<number>} */
   #inner(position) {
     const kernels = this.trace.recording.groups.filter(({ kind, decision }) => kind === "kernel" && decision < position);
-    return new Set(kernels.flatMap(({ members }) => members.slice(0, -1)));
+    const inner = new Set(kernels.flatMap(({ members }) => members.slice(0, -1)));
+    // A kernel may compute a value again that another kernel writes.
+    for (const { members } of kernels) if (this.trace.kernelsOf.of(members.at(-1)).length > 1) inner.delete(members.at(-1));
+    return inner;
   }
 
   #nothing() {

@@ -66,9 +66,13 @@ export class Trace {
     this.kernelOf = new Int32Array(this.count).fill(-1);
     this.freedBy = new Int32Array(this.count).fill(-1);
     this.kernels.forEach((kernel, index) => {
-      for (const node of kernel.nodes) this.kernelOf[node] = index;
+      for (const node of kernel.nodes) if (this.kernelOf[node] < 0) this.kernelOf[node] = index;
       for (const node of kernel.frees) this.freedBy[node] = index;
     });
+    // A node that several kernels compute belongs to the first kernel that writes it, else to the first of them.
+    for (let index = this.kernels.length - 1; index >= 0; index--) this.kernelOf[this.kernels[index].nodes.at(-1)] = index;
+    /** node → all kernels that compute it */
+    this.kernelsOf = new RowIndex(this.count, (enter) => this.kernels.forEach(({ nodes }, index) => nodes.forEach((node) => enter(node, index))));
     this.steps = this.recording.run?.steps ?? [];
     this.stepOf = new Map(this.steps.map((step, index) => [step.kernel, index]));
     this.slowest = this.steps.reduce((most, step) => Math.max(most, step.micros), 1e-9);

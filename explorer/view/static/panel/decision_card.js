@@ -38,7 +38,13 @@ export class DecisionCard {
     const [numerics] = (this.trace.recording.explanations[this.trace.recording.reasons[decision.reason].explanation]?.numerics ?? "").split(":");
     const where = html("code", { class: "ex-where" }, [decision.code, applied && numerics, decision.location].filter(Boolean).join(" · "));
     const head = html("div", { class: "ex-card-head" }, title, html("span", { class: "ex-soft" }, applied ? "applied" : "declined"));
-    return html("div", { class: `ex-card ex-card-${decision.verdict}`, "data-code": decision.code }, head, html("div", {}, ...this.sentence(index)), this.explanation(decision), where);
+    return html("div", { class: `ex-card ex-card-${decision.verdict}`, "data-code": decision.code }, head, html("div", {}, ...this.sentence(index)), this.explanation(decision), this.author(index), where);
+  }
+
+  /** Return who states a decision, false for Explorer's own planner. @param {number} index */
+  author(index) {
+    const author = this.trace.recording.authors?.[index];
+    return author !== undefined && this.kept.part(`author|${author}`, () => html("div", { class: "ex-soft" }, "stated by ", author));
   }
 
   /** Return the meaning of a decision and how to change it, collapsed. Recordings store this once for each reason. */

@@ -60,6 +60,7 @@ export class MomentPanel {
       kept.part(`title|${title}`, () => html("h4", { "aria-level": 2, class: `ex-mark-${decision.verdict}` }, ...explained(title))),
       this.#purpose(stage.purpose || stage.name),
       kept.part(`where|${where}`, () => html("code", { class: "ex-where", "data-code": decision.code }, where)),
+      decisionCard.author(moment.decision),
       decisionCard.explanation(decision),
       decisionCard.facts(moment.decision),
       decisionCard.note(moment.decision),

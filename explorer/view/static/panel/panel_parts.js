@@ -20,6 +20,9 @@ import { badText, bufferText } from "../scene/slot_states.js";
  *   leafValue: returns the sentence about a leaf whose value is unknown
  */
 
+/** Maximum number of lines of code on the page. */
+const LINES = 400;
+
 /** Panel parts of one trace at the current moment. */
 export class PanelParts {
   /** @param {import("../data/trace.js").Trace} trace @param {import("../data/timeline.js").Timeline} timeline @param {import("../scene/scene.js").SceneBuilder} sceneBuilder @param {import("../data/totals.js").Totals} totals @param {Actions} actions */
@@ -120,6 +123,8 @@ export class PanelParts {
     const kernel = trace.kernels[index];
     const step = trace.steps[trace.stepOf.get(index)];
     const { nodes } = kernel;
+    const placement = trace.recording.placements?.[index];
+    const again = [...trace.kernelsOf.of(node)].filter((other) => other !== index);
     const members = () => nodes.slice(0, LISTED).flatMap((member, place) => [place ? " → " : "", member === node ? trace.namedLabel(member) : this.link(member)]);
     const fused = () => [html("span", {}, ...members(), nodes.length > LISTED && ` and ${grouped(nodes.length - LISTED)} more`)];
     /** @type {[string, string, (() => (Node | string)[])?][]} */
@@ -130,9 +135,29 @@ export class PanelParts {
       ["memory", bufferText(kernel)],
       ["work", kernel.flops === null ? "" : shortCounted(kernel.flops, "flop")],
       ["estimated", kernel.estimate === null ? "" : `${microsText(kernel.estimate)} on ${trace.recording.options.costs === "measured" ? "this machine" : "the reference machine"}`],
+      ["computed by", [placement?.computed_by, placement?.provider, placement?.device].filter(Boolean).join(" · ")],
+      ["name", placement?.name ?? "", () => [html("code", {}, placement.name)]],
+      ["also computed in", again.map((other) => `kernel ${grouped(other + 1)}`).join(", ")],
       ["measured", step ? `${microsText(step.micros)} in a ${trace.recording.run.warm ? "warm" : "first"} run` + (trace.steps.some(({ thread }) => thread) ? `, begun at ${microsText(step.start)} on thread ${step.thread}` : "") : ""],
     ];
     const isAhead = this.moment.phase === "record" || this.moment.phase === "rewrite";
-    return [this.kept.heading(isAhead ? "its kernel in the final plan" : "kernel"), this.kept.facts(rows.filter(([, value]) => value))];
+    return [this.kept.heading(isAhead ? "its kernel in the final plan" : "kernel"), this.kept.facts(rows.filter(([, value]) => value)), ...this.#code(index, node)];
+  }
+
+  /** Return the code of a kernel, in which the lines of a node are marked. @param {number} kernel @param {number} node */
+  #code(kernel, node) {
+    const code = this.trace.recording.codes?.[kernel];
+    if (!code) return [];
+    const own = new Set(code.nodes.filter(([, computed]) => computed === node).map(([line]) => line));
+    const draw = () => {
+      const { lines } = code;
+      const [first = 1] = own;
+      // Only lines around the node's are on the page, because a kernel may have 100,000.
+      const from = Math.max(0, Math.min(first - 1 - LINES / 4, lines.length - LINES));
+      const rows = lines.slice(from, from + LINES).map((text, place) => (own.has(from + place + 1) ? html("mark", {}, text) : text));
+      const cut = rows.length < lines.length && html("div", { class: "ex-soft" }, `lines ${grouped(from + 1)} to ${grouped(from + rows.length)} of ${grouped(lines.length)}`);
+      return html("div", {}, html("pre", { class: "ex-kernel-code", tabindex: 0, role: "region", "aria-label": `code of kernel ${kernel + 1}` }, ...rows.flatMap((row) => [row, "\n"])), cut);
+    };
+    return [this.kept.part(`language|${code.language}`, () => html("h5", { "aria-level": 3 }, `code, ${code.language}`)), this.kept.part(`code|${kernel}|${node}`, draw)];
   }
 }

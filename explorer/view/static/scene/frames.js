@@ -1,8 +1,8 @@
 // Outlined groups at a moment: fused kernels and batches with their numbers and times.
 
 /**
- * @typedef {{group: any, index: number, slots: number[], boxes: number[], state: string, number: number, micros: number}} Frame
- *   boxes: the closed operator boxes that hide members
+ * @typedef {{group: any, index: number, slots: number[], boxes: number[], again: number[], state: string, number: number, micros: number}} Frame
+ *   boxes: the closed operator boxes that hide members; again: slots that other kernels compute, too
  */
 
 import { RowIndex } from "../data/row_index.js";
@@ -40,7 +40,8 @@ export class Frames {
     const boxes = [...hiding].filter((box) => box >= 0 && trace.isOperator(box));
     // A kernel inside one closed operator is not outlined, because the box is its outline.
     if (!shown.length && (!boxes.length || hiding.size < 2)) return undefined;
-    return { group, index, slots: shown, boxes, ...this.#now(group, moment) };
+    const again = group.members.filter((node) => trace.kernelsOf.of(node).length > 1).map((node) => trace.slotOf[node]);
+    return { group, index, slots: shown, boxes, again, ...this.#now(group, moment) };
   }
 
   /** Return the state, number and time of a group. */

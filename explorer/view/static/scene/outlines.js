@@ -33,7 +33,8 @@ export function freeHeight(/** @type {number[]} */ [, top, right, low], wide, wa
 /** Outline of one group on one placement. Nearby rectangles are found once and checked at every moment. */
 export class Outline {
   /** @param {import("./frames.js").Frame} frame @param {import("./placement.js").Placement} placement */
-  constructor({ slots, boxes }, placement) {
+  constructor({ slots, boxes, again }, placement) {
+    /** shapes of values that other kernels compute, too, which have other titles */ this.again = new Set(again.map((slot) => slots.indexOf(slot)));
     this.rects = [...slots.map((slot) => placement.slots.get(slot)), ...boxes.map((box) => placement.boxes.get(box))];
     this.whole = around(this.rects);
     const near = (rects, own) => [...rects].filter(([key, rect]) => !own.includes(key) && touches(this.whole, rect)).map(([key]) => key);
@@ -44,10 +45,12 @@ export class Outline {
     this.cuts = touched.some((box) => placement.composed.has(box) && !holds(placement.boxes.get(box), this.whole));
   }
 
-  /** Return the left, top, right and bottom edges of each shape, from top to bottom. @param {import("./scene.js").Scene} scene */
+  /** Return the left, top, right and bottom edges of each shape, from top to bottom; values that other kernels compute, too, are last. @param {import("./scene.js").Scene} scene */
   shapes(scene) {
     const parted = this.cuts || this.slots.some((slot) => scene.slots.has(slot)) || this.boxes.some((box) => !scene.boxes.get(box)?.empty);
     if (!parted) return [this.whole];
-    return this.rects.map((rect) => around([rect], HUG)).sort((a, b) => a[1] - b[1] || a[0] - b[0]);
+    const shapes = this.rects.map((rect, index) => ({ edges: around([rect], HUG), isAgain: Number(this.again.has(index)) }));
+    shapes.sort(({ edges: a, isAgain }, { edges: b, isAgain: other }) => isAgain - other || a[1] - b[1] || a[0] - b[0]);
+    return shapes.map(({ edges }) => edges);
   }
 }

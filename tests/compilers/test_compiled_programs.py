@@ -1,0 +1,110 @@
+"""Kernels, code, placement, times and memory of another compiler, given to the snapshots contract."""
+
+from __future__ import annotations
+
+import pytest
+
+import explorer as ex
+from explorer.compilers import Compiled, CompiledKernel, Snapshot, Value, recording_of
+from explorer.record import Code, Kernel, Placement
+from explorer.record.json_form.codec import from_json, to_json
+from explorer.record.node_decisions import accounts
+from explorer.view.export.text import text
+from explorer.view.model.stage_texts import stage_result
+from explorer.view.replay.steps import predictable
+from tests.support.toy_compiler import LOOP, compiled_toy
+
+
+@pytest.mark.spec("X-1", headline=True)
+def test_kernels_carry_placement_and_code() -> None:
+    """Record what a compiler reports about kernels, such as placement and code, and leave out what it does not."""
+    recording = compiled_toy()
+    assert recording.placements[0] == Placement("loop_1", "toy 1.0", "ToyProvider", "cpu:0")
+    assert recording.codes == {0: Code("LLVM IR", LOOP, ((2, 1), (3, 2)))}
+    written = text(recording)
+    first = "tanh → mul, line 3: 128 B, 352 flops, buffer 0, toy 1.0 · ToyProvider · cpu:0 · loop_1, 5 lines of LLVM IR"
+    assert f"  1 {first}\n" in written
+    assert "  2 tanh → sum, line 4: 4 B, 351 flops, toy 1.0 · OtherProvider · loop_2\n" in written
+    assert to_json(from_json(to_json(recording))) == to_json(recording)
+
+
+def test_why_shows_the_lines_of_code_that_compute_a_node() -> None:
+    why = ex.explore(compiled_toy()).why("mul")
+    assert "LLVM IR 3:   %b = fmul float %a, %a" in why
+    assert "%a = call" not in why
+
+
+@pytest.mark.spec("X-1")
+def test_a_node_may_run_in_two_kernels() -> None:
+    recording = compiled_toy()
+    assert recording.kernels_of() == {1: (0, 1), 2: (0,), 3: (1,)}
+    assert accounts(recording, [1], [2])[:2] == [
+        "tanh and mul run in one kernel, number 1 of 2.",
+        "tanh is computed 2 times, in the kernels 1, 2 of 2.",
+    ]
+    assert accounts(recording, [1], [3])[0] == "tanh and sum run in one kernel, number 2 of 2."
+    ex.testing.assert_fused(recording, "tanh", "mul")
+    ex.testing.assert_fused(recording, "tanh", "sum")
+    with pytest.raises(AssertionError, match="Round 1 leaves `mul` apart from `sum`"):
+        ex.testing.assert_fused(recording, "mul", "sum")
+    # both kernels write their results, and neither writes tanh
+    assert recording.stages[-4].counts["bytes"] == 4 * 8 * 4 + 4
+
+
+@pytest.mark.spec("X-1")
+def test_a_statement_names_its_author() -> None:
+    recording = compiled_toy()
+    assert [*recording.authors.values()] == ["toy's log", "toy's log", "Explorer's reading", "Explorer's reading"]
+    assert "stated by: toy's log" in ex.explore(recording).why("mul", "sum")
+
+
+@pytest.mark.spec("X-2")
+def test_stages_declare_what_they_decide() -> None:
+    """Assertions, predictions and answers use what a stage declares, and no name of a stage."""
+    recording = compiled_toy()
+    decides = [(stage.name, stage.decides) for stage in recording.stages if stage.decides]
+    assert decides == [("loops", "kernels")] * 3 + [("memory", "memory")]
+    assert predictable(recording) == ["loops", "order", "memory"]
+    results = [stage_result(recording, number) for number in range(len(recording.stages) - 3, len(recording.stages))]
+    assert results == [
+        "2 kernels.",
+        "1 buffer, peak 132 B, most live 128 B, in kernel 1.",
+        "2 kernels took 8 µs in a warm run.",
+    ]
+
+
+@pytest.mark.spec("X-1")
+def test_passes_that_changed_nothing_and_rounds_are_folded_in_the_text() -> None:
+    lines = text(compiled_toy()).splitlines()
+    assert any(line.startswith("9 passes changed nothing: check 0, check 1, check 2") for line in lines)
+    assert not any(line.startswith("check ") for line in lines)
+    [rounds] = [line for line in lines if line.startswith("loops") and "✓" in line and "nodes" in line]
+    assert rounds.startswith("loops ×3: ")
+    assert rounds.endswith("2 ✓ 2 ✗")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "problem"),
+    [
+        (CompiledKernel(("z",), "k"), "computes 'z', which is no value"),
+        (CompiledKernel((), "k"), "computes no value"),
+        (CompiledKernel(("y",), "k", code="one line", lines={"y": (2,)}), "names line 2 of code with 1 lines"),
+    ],
+)
+def test_a_kernel_that_cannot_be_recorded_raises_an_error(kernel: CompiledKernel, problem: str) -> None:
+    given = Snapshot("given", {"x": Value("x", kind="leaf"), "y": Value("f", ("x",))}, ("y",))
+    with pytest.raises(ex.ExplorerError, match=rf"(?s){problem}.*rule: .*fix: "):
+        recording_of("wrong", [given], Compiled((kernel,)))
+
+
+def test_a_recording_with_wrong_kernels_is_refused() -> None:
+    recording = compiled_toy()
+    assert recording.schedule is not None
+    recording.codes[7] = Code("C", "x")
+    with pytest.raises(ex.ExplorerError, match=r"codes: 7 is no row of schedule\.kernels"):
+        ex.explore(recording)
+    recording = compiled_toy()
+    recording.codes[0] = Code("C", "x", ((2, 1),))
+    with pytest.raises(ex.ExplorerError, match=r"codes\.lines: 2 is no row of the code's lines"):
+        ex.explore(recording)
+    assert Kernel((1,)).level is None
