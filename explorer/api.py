@@ -26,7 +26,7 @@ from explorer.record.view_choices import DIRECTIONS, THEMES
 from explorer.run.diagnosis.leaf_values import leaf_answer
 from explorer.run.evalplan import EvalPlan
 from explorer.run.recording.recorder import expressions, node_id
-from explorer.save_view import save
+from explorer.save_view import page, save
 from explorer.view.model.heat import METRICS, HeatMetric, overlay, time_difference
 from explorer.view.widget.widget import GraphView
 
@@ -103,6 +103,13 @@ class ExpressionView(GraphView):
         Example: ``plan.explore().save("model.html")``.
         """
         save(self.recording, path, self.state)
+
+    def to_html(self) -> str:
+        """Return the page that ``save`` writes to an ``.html`` file, for example to embed it in an app or a website.
+
+        Example: ``streamlit.components.v1.html(view.to_html(), height=600)``.
+        """
+        return page(self.recording, self.state)
 
     def _node_of(self, what: Node) -> int | str:
         if isinstance(what, Expr) and self.planned is not None:

@@ -44,6 +44,11 @@ def check_extension(path: str | os.PathLike[str]) -> None:
             ) from None
 
 
+def page(recording: Recording, state: ViewState = _AS_SEEN) -> str:
+    """Return the page that ``save`` writes to an ``.html`` file."""
+    return str(WRITERS[".html"](recording, state))
+
+
 def save(recording: Recording, path: str | os.PathLike[str], state: ViewState = _AS_SEEN) -> None:
     """Write a recording and the state of its view; if writing fails, an existing file is left unchanged.
 

@@ -63,6 +63,13 @@ def test_an_image_shows_the_current_step_of_the_view(view, tmp_path: Path) -> No
     assert 'class="kernel"' in (tmp_path / "last.svg").read_text()
 
 
+@pytest.mark.spec("V-14")
+def test_to_html_returns_the_page_that_save_writes(view, tmp_path: Path) -> None:
+    view.step, view.selected = 2, 1
+    view.save(tmp_path / "page.html")
+    assert view.to_html() == (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
 def test_a_page_starts_in_the_state_of_the_view(view, tmp_path: Path) -> None:
     view.step, view.selected = 2, 1
     view.save(tmp_path / "page.html")

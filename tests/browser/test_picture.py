@@ -7,6 +7,7 @@ from playwright.sync_api import expect
 import explorer as ex
 from explorer.view.export.html_page import html
 from explorer.view.picture.svg import svg
+from tests.browser.player import node
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
@@ -95,3 +96,12 @@ def test_the_mark_of_an_output_covers_no_type(show):
         })"""
     )
     assert min(gaps) >= 2.5  # descenders of the type reach this far below its line
+
+
+@pytest.mark.spec("V-16")
+def test_a_host_that_clips_drawings_hides_no_node(show):
+    """The tiles of the canvas are one pixel large, and Vuetify (in Solara) hides the parts of drawings outside."""
+    view = show(sample.mlp())
+    view.page.add_style_tag(content="svg:not(:root) { overflow: hidden }")
+    node(view, "x").click()
+    expect(view.locator(".ex-why h4")).to_have_text("x")

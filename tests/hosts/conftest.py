@@ -11,10 +11,13 @@ import sys
 import time
 import urllib.request
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from tests.browser.conftest import ARGUMENTS, _executable
@@ -24,7 +27,11 @@ from tests.browser.player import node, press
 ROOT = Path(__file__).parents[2]
 SCREENSHOTS = ROOT / "build" / "hosts"
 SECONDS = 90
-CREATED = re.compile(r"^( *)view = ex\.explore\(y\)$", re.MULTILINE)
+ELSEWHERE = re.compile(r"https?://(?!127\.0\.0\.1|localhost)")
+ANYWIDGET = re.compile(r"https?://.*/anywidget@[^/]*/dist/index")
+INSTALLED = Path(sys.prefix) / "share" / "jupyter" / "nbextensions" / "anywidget" / "index.js"
+CREATED = re.compile(r"^( *)view = .*\bex\.explore\(y\).*$", re.MULTILINE)
+CELL = "import explorer as ex\nfrom model import y\n\nview = ex.explore(y)\nview"
 OBSERVED = r'\g<0>\n\1view.observe(lambda change: open("{step}", "w").write(str(change.new)), "step")'
 
 
@@ -40,9 +47,21 @@ class Host:
         """Write a program; its view writes its step into the file ``step`` whenever the step changes."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        source = CREATED.sub(OBSERVED.format(step=self.folder / "step"), source)
-        path.write_text(source, encoding="utf-8")
+        path.write_text(self._observed(source), encoding="utf-8")
         return path
+
+    def write_notebook(self, name: str, *, is_executed: bool) -> Path:
+        """Write a notebook with a heading and a cell that shows a view; a program may have executed it."""
+        cells = [new_markdown_cell("# A view"), new_code_cell(self._observed(CELL))]
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook = new_notebook(cells=cells, metadata={"kernelspec": kernel})
+        nbformat.write(notebook, self.folder / name)
+        if is_executed:
+            self.run("nbconvert", "--to=notebook", "--execute", "--inplace", name)
+        return self.folder / name
+
+    def _observed(self, source: str) -> str:
+        return CREATED.sub(OBSERVED.format(step=self.folder / "step"), source)
 
     def run(self, *command: str) -> str:
         """Run a program of this environment in the folder to its end, and return its output."""
@@ -82,8 +101,14 @@ class Host:
         return address
 
     def open(self, address: str, *, theme: str = "light") -> Page:
-        """Open an address in a new page, which prefers a light or dark theme."""
-        page = new_context(self.browser, color_scheme=theme).new_page()
+        """Open an address in a new page, which prefers a light or dark theme.
+
+        Other machines cannot be reached. Hosts that load the module of anywidget from there get the installed one.
+        """
+        context = new_context(self.browser, color_scheme=theme)
+        context.route(ELSEWHERE, lambda route: route.abort())
+        context.route(ANYWIDGET, lambda route: route.fulfill(path=INSTALLED))
+        page = context.new_page()
         page.goto(address)
         return page
 
@@ -117,12 +142,10 @@ class Host:
         for context in self.browser.contexts:
             context.close()
         for server in self.servers:
-            os.killpg(server.pid, signal.SIGTERM)
-            try:
-                server.wait(10)
-            except subprocess.TimeoutExpired:
-                os.killpg(server.pid, signal.SIGKILL)
-                server.wait()
+            for how in (signal.SIGTERM, signal.SIGKILL):
+                with suppress(ProcessLookupError, subprocess.TimeoutExpired):
+                    os.killpg(server.pid, how)
+                    server.wait(10)
 
     def _environment(self) -> dict[str, str]:
         # Programs must not read the user's settings, and use the sources, also in kernels that they start.

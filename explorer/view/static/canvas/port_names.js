@@ -6,7 +6,7 @@ import { flowsRight } from "../scene/direction.js";
 /** Drawing of the port names of a scene's edges. */
 export class PortNames {
   constructor() {
-    this.texts = svg("svg", { class: "ex-tile", overflow: "visible" });
+    this.texts = svg("svg", { class: "ex-tile" });
     this.root = html("div", { class: "ex-layer-ports", "aria-hidden": "true" }, this.texts);
   }
 

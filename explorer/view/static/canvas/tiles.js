@@ -149,7 +149,7 @@ export class Tiles {
   #reveal(tile) {
     this.shown.add(tile);
     if (tile.group) return tile.group.classList.remove("ex-none");
-    tile.group = svg("svg", { class: "ex-tile", overflow: "visible", role: "none" });
+    tile.group = svg("svg", { class: "ex-tile", role: "none" });
     if (tile === this.whole) this.root.prepend(tile.group);
     else this.root.append(tile.group);
   }
