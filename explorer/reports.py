@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -12,6 +13,7 @@ from explorer.core.ir.expr import Expr
 from explorer.record import Recording
 from explorer.record.compare.comparison import Comparison
 from explorer.record.compare.comparison import compare as compare_recordings
+from explorer.record.compare.operators import ComparedOperator, compare_operators, recorded_operators
 from explorer.run.diagnosis.weight_comparison import compare_weights
 from explorer.run.evalplan import EvalPlan
 from explorer.run.recording.recorder import expressions, node_id
@@ -51,9 +53,13 @@ class ExplorableComparison(Comparison):
     def __str__(self) -> str:
         return self.text()
 
-    def text(self, *, measured: bool = False) -> str:
-        """Return the comparison as text; ``measured=True`` adds measured times, which differ between runs."""
-        return comparison_text.text(self, measured=measured)
+    def text(self, *, measured: bool = False, nodes: bool = False) -> str:
+        """Return the comparison as text; ``measured=True`` adds measured times, which differ between runs.
+
+        If operators of two model files differ, they are listed, and ``nodes=True`` also lists the recorded nodes,
+        decisions and kernels that differ.
+        """
+        return comparison_text.text(self, measured=measured, nodes=nodes)
 
     def html(self) -> str:
         """Return script-free HTML: both graphs side by side with differences marked, and the text below."""
@@ -81,9 +87,16 @@ class ExplorableComparison(Comparison):
 
 
 def compare(
-    before: EvalPlan | Recording, after: EvalPlan | Recording, *, weights: bool = False
+    before: EvalPlan | Recording,
+    after: EvalPlan | Recording,
+    *,
+    weights: bool = False,
+    operators: tuple[Sequence[ComparedOperator], Sequence[ComparedOperator]] | None = None,
 ) -> ExplorableComparison:
-    """Return the comparison of two plans; ``weights=True`` also compares the values of weights that both plans read."""
+    """Return the comparison of two plans; ``weights=True`` also compares the values of weights that both plans read.
+
+    ``operators`` are the operators of two model files. By default, they are the operators in the recordings.
+    """
     if not isinstance(after, (EvalPlan, Recording)):
         raise OperandError(
             f"comparing a plan with {class_text(after)}",
@@ -91,10 +104,14 @@ def compare(
             fix="other = ex.EvalPlan(without=…); register the same expressions there",
         )
     recordings = [each.recording if isinstance(each, EvalPlan) else each for each in (before, after)]
-    compared = ExplorableComparison(**vars(compare_recordings(*recordings)))
+    sides = operators or tuple(map(recorded_operators, recordings))
+    # The operators of a file of weights only return them.
+    has_operands = any(operator.inputs for side in sides for operator in side)
+    differences = compare_operators(*sides) if all(sides) and has_operands else None
+    compared = replace(ExplorableComparison(**vars(compare_recordings(*recordings))), operators=differences)
     if weights and isinstance(before, EvalPlan) and isinstance(after, EvalPlan):
-        differences = compare_weights(compared, expressions(before.planned), expressions(after.planned))
-        return replace(compared, weights=differences)
+        compared_weights = compare_weights(compared, expressions(before.planned), expressions(after.planned))
+        return replace(compared, weights=compared_weights)
     return compared
 
 

@@ -75,12 +75,14 @@ from explorer.net.session import NetSession, bound
 from explorer.net.value_comparison import Take, ValueComparison, compare_values
 from explorer.plan.rewrite.pattern import Match
 from explorer.record import Recording
+from explorer.record.compare.operators import ComparedOperator
 from explorer.record.escape import visible
 from explorer.record.fork_locks import renew_in_children
 from explorer.record.gc_pause import gc_paused
 from explorer.record.reasons import counted_text
 from explorer.run.evalplan import EvalPlan, PlanOptions
 from explorer.run.execution.executors import EXECUTORS
+from explorer.run.recording.recorder import file_operator
 from explorer.run.runtime.marshalling import on_host
 from explorer.runtimes import RUNTIMES
 
@@ -401,12 +403,10 @@ class Net:
         result). Then each operator is also computed from the reference's operands, ``ranked`` orders operators by this
         own error, and ``keep_in_float(k)`` names those that a quantizer should skip.
 
-        Without inputs the graphs, plans and weights are compared, as text, images and views; a recording has no
-        weights. ``net.preview_plan().compare(other.preview_plan())`` reads no weights.
+        Without inputs, the result is ``net.diff(other)``.
         """
         if not inputs and not named and isinstance(other, (Net, EvalPlan, Recording)):
-            after = other.preview_plan() if isinstance(other, Net) else other
-            return hooks.compare(self.preview_plan(), after, weights=True)
+            return self.diff(other)
         if isinstance(other, Mapping) and not inputs and not named:
             named = {name: other[name] for name in self.definition.inputs if name in other}
         elif not inputs and not named and self.definition.inputs:
@@ -428,6 +428,39 @@ class Net:
             lambda **options: self.explore(arrays, **options),
             casts,
         )
+
+    @long_running
+    def diff(self, other: Net | EvalPlan | Recording, *, weights: bool = True) -> ComparedPlans:
+        """Return what changed from this net to ``other``: operators first, then plans, and values of weights.
+
+        ``print`` lists the operators of the two files that differ, and those that became others, such as a Conv and a
+        BatchNormalization that became a Conv. ``text(nodes=True)`` also lists recorded nodes, decisions and kernels.
+        ``explore()`` shows both graphs, with the first difference in view. With ``weights=False``, no weights are read;
+        a recording has none.
+
+        >>> net = ex.Net("positive")
+        >>> net.output(net.Relu(net.input("x", (2,)), "y"))
+        >>> other = net.with_definition(net.definition)
+        >>> other.insert("Tanh", "y")
+        'y_Tanh'
+        >>> print(net.diff(other).text().splitlines()[1])
+        operators: 1 as before, 1 added (Tanh)
+        """
+        after = other.preview_plan() if isinstance(other, Net) else other
+        operators = (self._compared_operators(), other._compared_operators()) if isinstance(other, Net) else None
+        return hooks.compare(self.preview_plan(), after, weights=weights, operators=operators)
+
+    def _compared_operators(self) -> tuple[ComparedOperator, ...]:
+        """Return the operators in topological order, with the default values of omitted arguments."""
+        compared = []
+        for operator in self.definition.ssa.topological_order:
+            arguments = {**self.table.defaults(operator.type), **operator.arguments}
+            row = file_operator(-1, replace(operator, arguments=arguments))
+            attributes = tuple(sorted(row.attributes))
+            compared.append(
+                ComparedOperator(operator.type, operator.name, attributes, row.weights, row.inputs, row.outputs)
+            )
+        return tuple(compared)
 
     def _reference(self, other: Any, arrays: Mapping[str, Array], executor: str, casts: list[str]) -> ReferenceValues:
         """Return the values of a reference for ``arrays``; add descriptions of casts of its inputs to ``casts``."""

@@ -533,3 +533,25 @@ def test_the_table_of_counts_says_its_stage_and_fits(pair, page, width):
         # One column for each count, or one row on a narrow page.
         apart = abs(name["y"] - value["y"]) if width == 600 else name["x"] - value["x"]
         assert abs(apart) < max(name["width"], value["width"]) if width > 600 else apart < 2
+
+
+@pytest.mark.spec("Q-7")
+def test_the_first_difference_is_in_view(pair):
+    """Two models that differ near the end open there, inside the box that contains the difference."""
+    nets = []
+    for last in ("Relu", "Tanh"):
+        net_ = ex.Net("chain")
+        operand = net_.input("x", (2, 2))
+        for number in range(60):
+            kind = last if number == 58 else ("Sigmoid", "Softmax", "Sigmoid")[number % 3]
+            operand = net_.add(kind, operand, f"y{number}", name=f"part{number // 10}.step{number}")
+        net_.output(operand)
+        nets.append(net_)
+    head, before, after = pair(nets[0].diff(nets[1]))
+    expect(head.locator(".ex-operators summary")).to_have_text("operators: 59 as before, 1 became another")
+    for view, name in ((before, "relu"), (after, "tanh")):
+        shown, stage = node(view, name).bounding_box(), view.locator(".ex-stage").bounding_box()
+        assert stage["y"] <= shown["y"]
+        assert shown["y"] + shown["height"] <= stage["y"] + stage["height"]
+    head.locator(".ex-operators summary").click()
+    expect(head.locator(".ex-operators li").first).to_have_text("first difference: Relu 'part5.step58', became another")

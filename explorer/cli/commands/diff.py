@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from explorer.cli.support.output import check_output, extension_error
 from explorer.cli.support.terminal import print_note, print_text
@@ -14,13 +14,14 @@ from explorer.record import Recording
 from explorer.record.reasons import bytes_text
 
 if TYPE_CHECKING:
-    from explorer.run.evalplan import EvalPlan
+    from explorer.net import Net
 
 HELP = "list the differences between two models or recordings"
 DESCRIPTION = """\
-List the differences between two models and their plans: added, removed and changed operators, weights with different
-values, counts, decisions of only one plan, and kernels that compute the same operations in different ways. Operators
-are matched by structure, so their names may differ.
+List the differences between two models: operators as before, changed, added, removed, and operators that became others,
+such as a Conv and a BatchNormalization that became a Conv; counts, and weights with different values. Operators are
+matched by names and structure. If the operators are the same, or with --nodes, also list the recorded nodes, decisions
+and kernels of the plans that differ.
 
 A and B are model files, or recordings from "explorer show -o x.json". Keep a recording next to the tests of a model,
 and a lost fusion fails them. A recording contains no weights. The exit status is 1 if anything differs.
@@ -35,12 +36,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("before", metavar="A", type=Path, help="a model file, or a recording: x.json")
     parser.add_argument("after", metavar="B", type=Path, help="another model file or recording")
     parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="write the comparison to x.html or x.txt")
+    parser.add_argument("--nodes", action="store_true", help="also list recorded nodes, decisions and kernels")
     parser.add_argument("--theme", choices=("auto", "light", "dark"), default="auto", help="colours of the page")
     parser.add_argument("--no-weights", action="store_true", help="compare only graphs and plans, and read no weights")
 
 
 def execute(options: argparse.Namespace) -> int:
     """Print or write the comparison."""
+    from explorer.net import Net
     from explorer.reports import compare
     from explorer.view.compare.comparison_html import page_html
 
@@ -51,13 +54,17 @@ def execute(options: argparse.Namespace) -> int:
         check_output(output, (options.before, options.after))
     before, after = _read(options.before), _read(options.after)
     try:
-        compared = compare(before, after, weights=not options.no_weights)
+        compared: Any
+        if isinstance(before, Net):
+            compared = before.diff(after, weights=not options.no_weights)
+        else:
+            compared = compare(before, after.preview_plan() if isinstance(after, Net) else after)
     except FileError as error:
         raise FileError(
             error.given.removeprefix(f"{error.path}: "), path=error.path, rule=error.rule,
             fix=f"{error.fix}; or compare only the graphs with --no-weights",
         ) from error  # fmt: skip
-    text, equal = compared.text(), compared.equal
+    text, equal = compared.text(nodes=options.nodes), compared.equal
     if output is None:
         print_text(text)
     else:
@@ -68,8 +75,8 @@ def execute(options: argparse.Namespace) -> int:
     return 0 if equal else 1
 
 
-def _read(path: Path) -> EvalPlan | Recording:
-    """Return a model's plan, or the recording in a file."""
+def _read(path: Path) -> Net | Recording:
+    """Return the model or the recording in a file."""
     from explorer.formats import open
     from explorer.formats.recording_file import stored_recording
 
@@ -77,7 +84,7 @@ def _read(path: Path) -> EvalPlan | Recording:
     if recording is not None:
         return recording
     try:
-        return open(path).preview_plan()
+        return open(path)
     except FileError as error:
         if path.suffix.lower() != ".json":
             raise

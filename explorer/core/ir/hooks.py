@@ -109,8 +109,11 @@ class ComparedPlans(Protocol):
     before: Recording
     after: Recording
 
-    def text(self, *, measured: bool = False) -> str:
-        """Return the comparison as text, with times only if ``measured`` is True."""
+    def text(self, *, measured: bool = False, nodes: bool = False) -> str:
+        """Return the comparison as text, with times only if ``measured`` is True.
+
+        If operators of two model files differ, nodes, decisions and kernels are only listed if ``nodes`` is True.
+        """
 
     def html(self) -> str:
         """Return HTML with both graphs side by side, and the text below."""
@@ -196,9 +199,14 @@ class ToGraphviz(Protocol):
 
 
 class Compare(Protocol):
-    """Comparison of a plan with another plan or with a recording. Two plans may also be compared by their weights."""
+    """Comparison of a plan with another plan or with a recording.
 
-    def __call__(self, before: Any, after: Any, /, *, weights: bool = False) -> ComparedPlans: ...
+    Two plans may also be compared by their weights, and two model files by their operators.
+    """
+
+    def __call__(
+        self, before: Any, after: Any, /, *, weights: bool = False, operators: Any = None
+    ) -> ComparedPlans: ...
 
 
 class LanesPicture(Protocol):

@@ -53,6 +53,7 @@ class OperatorTable:
         rewrites: bool = False,
         remedy: Callable[[str], Remedy | None] = lambda type: None,
         input_names: Callable[[str, int], tuple[str, ...]] = lambda type, count: (),
+        defaults: Callable[[str], Mapping[str, Any]] = lambda type: {},
         families: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
         self.format = format
@@ -60,6 +61,8 @@ class OperatorTable:
         """prefix of operator types → modules that register them, imported when such a type is first requested"""
         self.input_names = input_names
         """function of a type and a number of inputs that returns the input names in files of the format, or ()"""
+        self.defaults = defaults
+        """function of a type that returns the values of arguments that files of the format may omit"""
         self.remedy = remedy
         """function that returns the rule and fix for an unknown type with a better fix than registering it"""
         self.rewrites = rewrites

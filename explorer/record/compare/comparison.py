@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from explorer.record.compare.matching import Matching, match
+from explorer.record.compare.operators import OperatorDifferences
 from explorer.record.provenance import Provenance
 from explorer.record.reasons import counted_text, render
 from explorer.record.recording import Recording
@@ -68,6 +69,8 @@ class Comparison:
     """
     weights: WeightDifferences | None = None
     """differences of weights; None if no values were compared: recordings contain no values"""
+    operators: OperatorDifferences | None = None
+    """differences of the operators of two model files; None if either recording is of another program"""
 
     def __repr__(self) -> str:
         differ = sum(not regrouped.same for regrouped in self.kernels)
@@ -87,6 +90,7 @@ class Comparison:
             and not self.decisions_after
             and all(regrouped.same for regrouped in self.kernels)
             and not (self.weights and self.weights.differ)
+            and not (self.operators and not self.operators.equal)
         )
 
 

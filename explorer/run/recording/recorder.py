@@ -268,25 +268,33 @@ def numbers(nodes: Sequence[Expr]) -> dict[int, float]:
 
 
 class _Weight(Protocol):
-    key: str
-    shape: tuple[int, ...]
-    dtype: str
+    @property
+    def key(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> str: ...
 
 
 class _Defined(Protocol):
     """Definition of an operator, as the net builder passes it to the operator's box."""
 
-    arguments: Mapping[str, Any]
-    weights: Mapping[str, _Weight]
-    doc: str
-    inputs: Sequence[str]
-    outputs: Sequence[str]
+    @property
+    def arguments(self) -> Mapping[str, Any]: ...
+    @property
+    def weights(self) -> Mapping[str, _Weight]: ...
+    @property
+    def doc(self) -> str: ...
+    @property
+    def inputs(self) -> Sequence[str]: ...
+    @property
+    def outputs(self) -> Sequence[str]: ...
 
 
 def operators(boxes: Sequence[Scope | None]) -> list[FileOperator]:
     """Return a row for each operator of a model file; ``boxes`` contains the scope of each scope row."""
     return [
-        _row(index, box.payload)
+        file_operator(index, box.payload)
         for index, box in enumerate(boxes)
         if box is not None and box.kind == "file" and _is_definition(box.payload)
     ]
@@ -297,7 +305,8 @@ def _is_definition(payload: object) -> TypeGuard[_Defined]:
     return all(hasattr(payload, name) for name in ("arguments", "weights", "doc", "inputs", "outputs"))
 
 
-def _row(scope: int, operator: _Defined) -> FileOperator:
+def file_operator(scope: int, operator: _Defined) -> FileOperator:
+    """Return the row of an operator, whose box has the scope row ``scope``."""
     weights = [
         (name, f"{weight.key} · {'×'.join(map(str, weight.shape)) or 'scalar'} {weight.dtype}")
         for name, weight in operator.weights.items()

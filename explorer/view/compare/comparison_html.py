@@ -15,7 +15,7 @@ from explorer.view.picture.svg import svg
 _START = """
 const data = JSON.parse(document.getElementById("explorer-data").textContent);
 const pair = mountPair(document.getElementById("explorer"), data);
-pair.views[0].root.querySelector("[data-key][tabindex='0']")?.focus({ preventScroll: true });
+pair.take();
 """
 
 _FILL = "#explorer .ex-side .explorer-view{--ex-height:max(420px,calc(100vh - 190px)) !important;" + FILLS

@@ -22,12 +22,20 @@ _MEMBERS = 6
 """maximum number of named nodes per kernel, and of kernels per group"""
 
 
-def text(comparison: Comparison, *, measured: bool = False) -> str:
-    """Return the comparison as text, which is canonical unless ``measured`` adds measured times."""
+def text(comparison: Comparison, *, measured: bool = False, nodes: bool = False) -> str:
+    """Return the comparison as text, which is canonical unless ``measured`` adds measured times.
+
+    If operators of two model files differ, recorded nodes, decisions and kernels are only listed if ``nodes`` is True.
+    """
+    operators = comparison.operators
+    is_whole = nodes or operators is None or operators.equal
     lines = [f"{title(comparison.before)} → {title(comparison.after)}"]
     for name, pair in comparison.options.items():
         lines.append(f"option {name}: {' → '.join([option_text(value) or 'nothing' for value in pair])}")
-    lines += _graph_lines(comparison)
+    if operators is not None:
+        lines += operators.lines()
+    if is_whole:
+        lines += _graph_lines(comparison)
     counts = counted(comparison, measured=measured)
     rows = [Count("", "before", "after", "difference" if any(row.difference for row in counts) else ""), *counts]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
@@ -36,10 +44,11 @@ def text(comparison: Comparison, *, measured: bool = False) -> str:
         ("before", comparison.before, comparison.decisions_before),
         ("after", comparison.after, comparison.decisions_after),
     ):
-        if decisions:
+        if decisions and is_whole:
             lines.append(f"decisions only {side}: {len(decisions):,}")
             lines += _limited([f"  {line}" for line in decision_lines(recording, decisions)])
-    lines += _kernel_lines(comparison)
+    if is_whole:
+        lines += _kernel_lines(comparison)
     if comparison.weights is not None:
         lines += [str(comparison.weights), *_limited([f"  {line}" for line in comparison.weights.differ])]
     return "\n".join(visible(line) for line in lines) + "\n"

@@ -4,6 +4,7 @@ Its long tables are packed (columns.py). Side 0 is before, side 1 after::
 
     {"titles": [text, text], "options": [[name, before, after], …],      options that differ; "" for an unset option
      "start": [step, step],                                              initial steps
+     "operators": [text, …],                                             differences of the operators of two model files
      "counts": [[name, before, after, difference], …],                   texts with units
      "partners": [node after, …],                                        partner of each node before; −1 for none
      "changed": [node before, …], "words": [[text, …], …],               nodes that differ, and their differences
@@ -58,6 +59,7 @@ def paired(comparison: Comparison) -> dict[str, Any]:
             [name, option_text(before), option_text(after)] for name, (before, after) in comparison.options.items()
         ],
         "start": list(start(comparison, steps["nodes"])),
+        "operators": [] if comparison.operators is None else comparison.operators.lines(),
         "counts": [list(row) for row in counted(comparison, measured=True)],
         "folds": [[f"{fold.sign} {fold.title}", list(fold.nodes), list(fold.rows)] for fold in folds(comparison)],
         **pack(

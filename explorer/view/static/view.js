@@ -34,7 +34,7 @@ import { Trace } from "./data/trace.js";
  *   onValue?: (node: number) => void, onTab?: () => void, onTurn?: (direction: string) => void, onPredict?: (isOn: boolean) => void, onTurned?: () => void,
  *   onFile?: (extension: string) => Promise<string>}} Callbacks onFile: returns the contents that the kernel writes for a file extension
  * @typedef {Callbacks & {onMoment?: (moment: import("./data/timeline.js").Moment) => void, onBox?: (box: number) => void,
- *   onEnter?: (body: number) => void, side?: string, onCamera?: () => void, onShow?: () => void, onTheme?: (wanted: string) => void, fit?: () => void,
+ *   onEnter?: (body: number) => void, side?: string, onCamera?: () => void, onShow?: () => void, onBegin?: () => void, onTheme?: (wanted: string) => void, fit?: () => void,
  *   differs?: (scene: import("./scene/scene.js").Scene) => Map<number, import("./compare/differences.js").Difference>, changes?: (node: number) => string[],
  *   keys?: {key: string, meaning: string, act: () => unknown}[]}} PairCallbacks the calls from one of two views to pair.js, and the marks from pair.js
  */
@@ -182,6 +182,7 @@ export class View {
       this.fitted = true;
       this.theme.paint();
       this.begin();
+      this.callbacks.onBegin?.();
     }
     this.parts.minimap.refresh();
     this.lowDetail.later();

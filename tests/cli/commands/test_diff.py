@@ -31,7 +31,10 @@ def test_a_model_equals_its_recording(tmp_path: Path, capsys: pytest.CaptureFixt
 
 @pytest.mark.spec("V-12", headline=True)
 def test_a_changed_model_is_reported_operator_by_operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """List the operators that were added or removed between two models, with their lines; the exit status is 1."""
+    """List the operators that became others, were added or removed; the exit status is 1.
+
+    With --nodes, also list the recorded nodes that differ, with their lines in the file.
+    """
     lines = MODEL.read_text().splitlines(keepends=True)
     changed = tmp_path / "digits.pnnx.param"
     results = [number for number, line in enumerate(lines) if line.startswith("nn.ReLU ") or line.startswith("F.relu ")]
@@ -41,6 +44,11 @@ def test_a_changed_model_is_reported_operator_by_operator(tmp_path: Path, capsys
     changed.write_text("".join(lines))
     changed.with_suffix(".bin").write_bytes(MODEL.with_suffix(".bin").read_bytes())
     assert main(["diff", str(MODEL), str(changed)]) == 1
+    operators = capsys.readouterr().out
+    assert "operators: 14 as before, 1 became another\n" in operators
+    assert " became " in operators
+    assert "  - relu " not in operators
+    assert main(["diff", "--nodes", str(MODEL), str(changed)]) == 1
     text = capsys.readouterr().out
     assert "  - relu " in text
     assert "  + tanh " in text

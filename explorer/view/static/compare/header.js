@@ -30,13 +30,17 @@ export class PairHead {
     );
     this.table = html("div", { class: "ex-counted", tabindex: 0, role: "region", "aria-label": "counts of both" });
     this.folds = html("div", { class: "ex-folds" });
-    this.root = html("div", { class: "ex-pair-head" }, bar, this.folds, this.table);
+    this.operators = html("details", { class: "ex-operators" });
+    this.root = html("div", { class: "ex-pair-head" }, bar, this.operators, this.folds, this.table);
     this.frame = 0;
   }
 
   /** Show the counts of both. */
   count(comparison) {
     this.table.replaceChildren(table(comparison.counts));
+    const [operators, ...lines] = comparison.operators;
+    this.operators.hidden = !operators;
+    this.operators.replaceChildren(html("summary", {}, operators ?? ""), html("ul", {}, ...lines.map((line) => html("li", {}, line))));
     this.folds.replaceChildren(...comparison.folds.map((fold) => this.#fold(fold)));
   }
 

@@ -32,6 +32,19 @@ export class Pair {
     payloads.forEach((payload, side) => this.views.push(new View(sides[side], payload, this.#hear(side, callbacks.sides?.[side] ?? {}))));
     this.adopt(comparison);
     this.views[0].go(comparison.start[0]);
+    this.#begun();
+  }
+
+  /** Focus the node of the first difference, or the first node if there is no difference. */
+  take() {
+    const [first] = this.differences.stops();
+    this.views[first?.side ?? 0].root.querySelector("[data-key][tabindex='0']")?.focus({ preventScroll: true });
+  }
+
+  /** Bring the first difference into view, once both views have their first sizes, unless a node is selected. */
+  #begun() {
+    const [first] = this.differences?.stops() ?? [];
+    if (first && this.views.every(({ fitted, selection }) => fitted && selection.node < 0)) this.views[first.side].selection.seek(first.node);
   }
 
   /** Replace the comparison after the views' recordings changed. */
@@ -62,6 +75,7 @@ export class Pair {
       onCamera: () => this.#align(side),
       onTheme: (wanted) => [this, this.views[1 - side]].forEach(({ theme }) => theme.set(wanted)),
       onShow: () => this.head.later(),
+      onBegin: () => this.#begun(),
       fit: () => this.#fit(side),
       side: ["before", "after"][side],
       differs: (scene) => this.differences?.marks(side, scene) ?? new Map(),

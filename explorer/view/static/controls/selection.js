@@ -27,7 +27,7 @@ export class Selection {
     this.other = this.otherBox = -1;
     this.box = -1;
     if (this.node < 0) this.traceDirection = "";
-    if (seek && this.node >= 0) this.#seek(this.node);
+    if (seek && this.node >= 0) this.seek(this.node);
     else view.show();
     if (changed) view.callbacks.onSelect?.(this.node);
   }
@@ -56,7 +56,8 @@ export class Selection {
     return [...new Set([...trace.decisionsOf(this.node), ...trace.decisionsOf(this.standing)])].sort((a, b) => a - b);
   }
 
-  #seek(node) {
+  /** Open the boxes around a node and scroll it into view. @param {number} node */
+  seek(node) {
     const { view } = this;
     const slot = view.trace.slotOf[view.trace.origin(node)];
     if (slot < 0) return view.show();

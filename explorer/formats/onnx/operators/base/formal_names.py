@@ -1,10 +1,12 @@
-"""Names of ONNX operators' inputs and outputs, from their schemas."""
+"""Names of ONNX operators' inputs and outputs, and default values of attributes, from their schemas."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
-from onnx import defs
+from onnx import defs, helper
 
 STANDARD = ("", "ai.onnx")
 """names of the standard domain"""
@@ -28,6 +30,18 @@ def input_names(domain: str, name: str, count: int) -> tuple[str, ...]:
 def output_names(domain: str, name: str, count: int) -> tuple[str, ...]:
     """Return the names of a node's outputs."""
     return _names(domain, name, count, "output")
+
+
+@lru_cache(maxsize=_CACHE_SIZE)
+def attribute_defaults(domain: str, name: str) -> Mapping[str, Any]:
+    """Return the default values of a node's attributes in the newest opset; attributes without a default are absent."""
+    try:
+        schema = defs.get_schema(name, domain_of(domain))
+    except defs.SchemaError:
+        return {}
+    declared = {key: attribute.default_value for key, attribute in schema.attributes.items()}
+    values = {key: helper.get_attribute_value(value) for key, value in declared.items() if value.type}
+    return {key: value.decode() if isinstance(value, bytes) else value for key, value in values.items()}
 
 
 @lru_cache(maxsize=_CACHE_SIZE)

@@ -7,10 +7,10 @@ while the graph is recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from explorer.formats.onnx.operators.base.formal_names import input_names
+from explorer.formats.onnx.operators.base.formal_names import attribute_defaults, input_names
 from explorer.formats.onnx.operators.base.opsets import opset_remedy
 from explorer.net.operators.reads import Ignored
 from explorer.net.operators.table import OperatorTable
@@ -23,6 +23,11 @@ def _input_names(type: str, count: int) -> tuple[str, ...]:
     return input_names(domain, name, count)
 
 
+def _defaults(type: str) -> Mapping[str, Any]:
+    domain, _, name = type.rpartition(".")
+    return attribute_defaults(domain, name)
+
+
 _PACKAGE = "explorer.formats.onnx.operators"
 _FAMILIES = {
     "ai.onnx.ml.": (f"{_PACKAGE}.machine_learning",),
@@ -30,7 +35,7 @@ _FAMILIES = {
     "quantized_decomposed.": (f"{_PACKAGE}.quantized.torch_decomposed",),
 }
 """modules with the operators of each domain, imported on demand"""
-TABLE = OperatorTable("onnx", remedy=opset_remedy, input_names=_input_names, families=_FAMILIES)
+TABLE = OperatorTable("onnx", remedy=opset_remedy, input_names=_input_names, defaults=_defaults, families=_FAMILIES)
 
 
 def operator(*types: str, ignored: Ignored = ()) -> Callable[[_Function], _Function]:
