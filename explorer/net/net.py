@@ -481,7 +481,11 @@ class Net:
                 rule=f"a reference must accept the inputs of the net; {error.rule}",
                 fix="compare with another file of this model; graphs of other models: explorer diff A B",
             ) from error
-        other._watch_operands(theirs, list(other.definition.ssa.blobs), keep, executor)
+        program = other.definition.ssa
+        # Inputs are compared with their quantized forms; a runtime does not return them.
+        given = zip(program.inputs, theirs.values(), strict=True)
+        values.update((name, value) for name, value in given if isinstance(value, np.ndarray))
+        other._watch_operands(theirs, [name for name in program.blobs if name not in values], keep, executor)
         return in_terms_of(self.definition, other.definition, values)
 
     def _values_of_runtime(self, reference: Any, arrays: Mapping[str, Array]) -> tuple[str, Mapping[str, Array]]:
