@@ -64,7 +64,7 @@ from explorer.net.editor import Names, NetEditor, OperatorCall, names_of
 from explorer.net.gradients import GradientOperators
 from explorer.net.input_shapes import with_input_shapes
 from explorer.net.net_operator import NetOperator
-from explorer.net.operand_matching import ReferenceValues, in_terms_of
+from explorer.net.operand_matching import ReferenceValues, have_other_precision, in_terms_of
 from explorer.net.operators.caffe2 import TABLE
 from explorer.net.operators.table import OperatorTable
 from explorer.net.own_error import OwnNet
@@ -486,6 +486,10 @@ class Net:
         given = zip(program.inputs, theirs.values(), strict=True)
         values.update((name, value) for name, value in given if isinstance(value, np.ndarray))
         other._watch_operands(theirs, [name for name in program.blobs if name not in values], keep, executor)
+        rest = [name for operator in program.operators for name in operator.outputs if name not in values]
+        if rest and have_other_precision(self.definition, other.definition):
+            # An operand that the plan has removed may be the result of a fused operator of the other file.
+            other.with_definition(edits.changed(program, outputs=rest))._watch_operands(theirs, rest, keep, executor)
         return in_terms_of(self.definition, other.definition, values)
 
     def _values_of_runtime(self, reference: Any, arrays: Mapping[str, Array]) -> tuple[str, Mapping[str, Array]]:

@@ -84,6 +84,11 @@ class Operands:
                     found.setdefault(self.root(name), []).append((operator, index))
         return found
 
+    def converted_from(self, operator: OperatorDefinition) -> tuple[str, ...]:
+        """Return the names of the operators whose results an operator reads after their quantization or cast."""
+        roots = [root for name in operator.inputs if (root := self.root(name)) != name]
+        return tuple([self._producers[root].name for root in dict.fromkeys(roots) if root in self._producers])
+
     @cached_property
     def outputs(self) -> frozenset[str]:
         """Roots of the net's outputs."""
@@ -92,6 +97,13 @@ class Operands:
     def uses(self, root: str) -> tuple[list[tuple[str, int]], bool]:
         """Return the types of the operators that read a root, with positions, and whether it is an output."""
         return sorted([(operator.type, index) for operator, index in self.readers.get(root, ())]), root in self.outputs
+
+
+def have_other_precision(one: NetDefinition, other: NetDefinition) -> bool:
+    """Return whether one of two nets quantizes or casts operands that the other does not, or has inputs of another
+    dtype."""
+    dtypes = [[net.input(name).dtype for name in net.inputs] for net in (one, other)]
+    return dtypes[0] != dtypes[1] or len(Operands(one).converters) != len(Operands(other).converters)
 
 
 def _without_suffix(name: str) -> str:

@@ -27,10 +27,13 @@ class OwnNet(NamedTuple):
     """name of a copied operator → name of the operator in the compared net"""
 
 
-def own_net(operands: Operands, sources: Mapping[str, Array], outputs: Iterable[str]) -> OwnNet:
+def own_net(
+    operands: Operands, sources: Mapping[str, Array], outputs: Iterable[str], *, is_quantized: bool = True
+) -> OwnNet:
     """Return the net that reads ``sources``, the reference's values by root, as inputs, and computes ``outputs``.
 
-    Operators with inner graphs read their operands as the compared net does.
+    Unless ``is_quantized``, operators read these values without their quantization. Operators with inner graphs read
+    their operands as the compared net does.
     """
     definition = operands.definition
     blob = _unused(definition.has_blob)
@@ -38,16 +41,23 @@ def own_net(operands: Operands, sources: Mapping[str, Array], outputs: Iterable[
     inputs = {root: blob(f"{root} of the reference") for root in sources}
     read: dict[str, str] = dict(inputs)
     """operand → what operators read in its place"""
+    passed: dict[str, str] = {}
+    """result of a quantization that is left out → what it reads"""
     copied: dict[str, OperatorDefinition] = {}
     for form in operands.order:
         if operands.root(form) not in sources:
             continue
         for step in operands.conversions(form):
-            if step.outputs[0] not in read:
-                read[step.outputs[0]] = blob(f"{step.outputs[0]} of the reference")
-                copied[name(f"{step.name} of the reference")] = _reading(
-                    replace(step, outputs=(read[step.outputs[0]],)), read
-                )
+            result = step.outputs[0]
+            if result in read:
+                continue
+            if not is_quantized and step.type != "Cast":
+                passed[result] = passed.get(step.inputs[0]) or read[step.inputs[0]]
+                if step.type == "DequantizeLinear":
+                    read[result] = passed[result]
+                continue
+            read[result] = blob(f"{result} of the reference")
+            copied[name(f"{step.name} of the reference")] = _reading(replace(step, outputs=(read[result],)), read)
     kept = [
         operator if operator.name in operands.converters or operator.bodies else _reading(operator, read)
         for operator in operands.operators

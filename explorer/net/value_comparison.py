@@ -20,6 +20,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.types.custom_dtypes import dtype_name, is_text, numbers_of
 from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.net.building.builder import Build
+from explorer.net.definition import edits
 from explorer.net.definition.definition import NetDefinition
 from explorer.net.operand_matching import CONVERSIONS, Operands, ReferenceValues, matched, origins_of
 from explorer.net.own_error import OwnNet, own_net
@@ -36,6 +37,8 @@ ULPS = 4
 """Without an explicit tolerance, floats whose reference lies in [-1, 1] agree if no element differs by more than this
 many ulp of 1 in the narrower dtype (4.8e-7 for float32): a sigmoid is computed with such an error for all operands."""
 _LISTED = 8
+_MOST = 0.5
+"""share of an operator's error from which its operands are to blame"""
 _DECIBELS = 300.0
 """a lower SQNR is not coloured: it is the SQNR of a reference that is zero"""
 
@@ -77,6 +80,10 @@ class ComparedOperand(NamedTuple):
     """whether the two values have different precisions: another dtype, or the result of a quantization or cast"""
     own: Noise | None = None
     """the error of the operator itself, computed from the reference's operands; None if it was not computed"""
+    unquantized: Noise | None = None
+    """``own`` of the operator if its operands were not quantized"""
+    quantizes: tuple[str, ...] = ()
+    """names of the operators whose results it reads after their quantization or cast"""
     origins: tuple[tuple[str, str], ...] = ()
     """names and types of the reference's operators that it computes; () if the reference is not a net"""
 
@@ -89,6 +96,13 @@ class ComparedOperand(NamedTuple):
     def rank(self) -> float:
         """SQNR of the operator itself or, if that was not computed, with the errors of earlier operators."""
         return self.sqnr if self.own is None else self.own.sqnr
+
+    @property
+    def operand_share(self) -> float | None:
+        """Fraction of the power of the own error that comes from the quantization of the operands; None if unknown."""
+        if self.own is None or self.unquantized is None or not math.isfinite(self.own.sqnr):
+            return None
+        return max(0.0, 1 - 10 ** ((self.own.sqnr - self.unquantized.sqnr) / 10))
 
     if not TYPE_CHECKING:  # type: ignore[misc]  # a method of the tuple
         __getattr__ = renamed_attributes(place="description")
@@ -173,6 +187,7 @@ class ValueComparison:
                 "relative_error": row.error,
                 "problem": row.problem,
                 **{f"own_{field}": getattr(row.own, field, None) for field in Noise._fields},
+                "operand_share": row.operand_share,
                 "reference_operators": " + ".join([name for name, _ in row.origins]),
             }
             for row in self.rows
@@ -181,19 +196,25 @@ class ValueComparison:
     def keep_in_float(self, count: int = _LISTED) -> list[str]:
         """Return the names of the ``count`` operators with the lowest own SQNR, for a quantizer to skip.
 
-        The list is what onnxruntime's ``quantize_static`` takes as ``nodes_to_exclude``, and its float16 converter as
+        If most of an operator's error comes from the quantization of its operands, the operators that compute these
+        are also named, because a quantizer that skips only the reader still quantizes them. The list is what
+        onnxruntime's ``quantize_static`` takes as ``nodes_to_exclude``, and its float16 converter as
         ``node_block_list``. Operators whose operands agree exactly are not named. Raise OperandError unless ``count``
         is positive.
         """
         if count < 1:
             raise OperandError(f"{count} operators", rule="the number must be at least 1", fix="keep_in_float(5)")
+        rows = {row.operator: row for row in reversed(self.ranked)}
+        wrong = [row for row in self.ranked if row.rank < math.inf and row.type not in CONVERSIONS]
         names = dict[str, None]()
-        for row in self.ranked:
-            if row.rank < math.inf and row.type not in CONVERSIONS:
+        for operator in [*dict.fromkeys(row.operator for row in wrong)][:count]:
+            row = rows[operator]
+            before = row.quantizes if (row.operand_share or 0) > _MOST else ()
+            for each in (row, *[rows[name] for name in before if name in rows]):
                 # The quantizer knows the operators of the float file, of which the operator may compute several.
-                known = [] if self._is_original else [name for name, type in row.origins if type == row.type]
-                names.update(dict.fromkeys(known or [row.operator]))
-        return [*names][:count]
+                known = [] if self._is_original else [name for name, type in each.origins if type == each.type]
+                names.update(dict.fromkeys(known or [each.operator]))
+        return [*names]
 
     @options_of(ViewOptions)
     def explore(self, **options: Unpack[ViewOptions]) -> Any:
@@ -288,12 +309,16 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _ranking(rows: Sequence[ComparedOperand], reference: str) -> list[str]:
     """Return a table of operators with the statistics of their errors, as lines of text."""
-    cells = [("operator", "type", "own SQNR", "own max error", "SQNR", "cosine", "max error", "mean error")]
+    cells = [("operator", "type", "own SQNR", "of operands", "SQNR", "cosine", "max error", "mean error")]
     for row in rows:
-        own = ("–", "–") if row.own is None else (f"{row.own.sqnr:.1f} dB", f"{row.own.max_error:.3g}")
+        share = "–" if row.operand_share is None else f"{row.operand_share:.0%}"
+        own = ("–" if row.own is None else f"{row.own.sqnr:.1f} dB", share)
         total = (f"{row.sqnr:.1f} dB", f"{row.cosine:.4f}", f"{row.max_error:.3g}", f"{row.mean_error:.3g}")
         cells.append((row.operator, row.type, *own, *total))
-    lines = [f"lowest own SQNR, on the operands of {reference}; the other columns include errors of earlier operators:"]
+    lines = [
+        f"lowest own SQNR, on the operands of {reference}; of operands: the share of their quantization in this error;",
+        "the other columns include errors of earlier operators:",
+    ]
     lines += _aligned(cells)
     return lines
 
@@ -422,8 +447,23 @@ def compare_values(
 
     watch(list(counterparts), take)
     if any(row.is_converted for row in rows.values()):
-        own = _own_noise(operands, counterparts, values, types(), [*rows], watch_own)
-        rows = {name: row._replace(own=own.get(name)) for name, row in rows.items()}
+        # Also the operands that the plan has removed, since a quantizer needs the names of all operators.
+        rest = [name for name in counterparts if name not in rows and name not in apart]
+        if rest:
+            watch_own(OwnNet(edits.changed(operands.definition, outputs=rest), {}, {}), {}, rest, take)
+        sources = _sources(operands, counterparts, values, types())
+        own, exact = (
+            _own_noise(own_net(operands, sources, [*rows], is_quantized=each), sources, counterparts, values, watch_own)
+            for each in (True, False)
+        )
+        rows = {
+            name: row._replace(
+                own=own.get(name),
+                unquantized=exact.get(name),
+                quantizes=operands.converted_from(operands.operator(name)),
+            )
+            for name, row in rows.items()
+        }
     if reference.operands is not None:
         theirs = reference.operands
         origins = origins_of(theirs, [row.counterpart for row in rows.values()])
@@ -446,15 +486,10 @@ def compare_values(
     )
 
 
-def _own_noise(
-    operands: Operands,
-    counterparts: Mapping[str, str],
-    values: Mapping[str, Array],
-    types: Mapping[str, AnyType],
-    names: Sequence[str],
-    watch_own: Callable[[OwnNet, Mapping[str, Array], Sequence[str], Take], None],
-) -> dict[str, Noise]:
-    """Return the error of each named operand that its operator makes on the operands of the reference."""
+def _sources(
+    operands: Operands, counterparts: Mapping[str, str], values: Mapping[str, Array], types: Mapping[str, AnyType]
+) -> dict[str, Array]:
+    """Return the reference's values by root of the net's operands, in the dtypes of these."""
     sources = dict[str, Array]()
     for name, counterpart in counterparts.items():
         root, value = operands.root(name), values[counterpart]
@@ -463,13 +498,23 @@ def _own_noise(
             continue
         if {type.dtype.kind, value.dtype.kind} == {"f"}:
             sources[root] = value.astype(type.dtype, copy=False)
-    own = own_net(operands, sources, names)
+    return sources
+
+
+def _own_noise(
+    own: OwnNet,
+    sources: Mapping[str, Array],
+    counterparts: Mapping[str, str],
+    values: Mapping[str, Array],
+    watch_own: Callable[[OwnNet, Mapping[str, Array], Sequence[str], Take], None],
+) -> dict[str, Noise]:
+    """Return the error of each output of a net of own errors."""
     found = dict[str, Noise]()
 
     def take(name: str, value: Array) -> None:
         found[name] = _noise(value, values[counterparts[name]])
 
-    watch_own(own, {own.inputs[root]: value for root, value in sources.items()}, names, take)
+    watch_own(own, {own.inputs[root]: value for root, value in sources.items()}, own.definition.outputs, take)
     return found
 
 

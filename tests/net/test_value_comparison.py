@@ -266,6 +266,29 @@ def test_an_operators_own_error_is_computed_from_the_operands_of_the_reference(t
 
 
 @pytest.mark.spec("Q-6")
+def test_outliers_are_traced_to_the_operators_that_a_quantizer_must_skip() -> None:
+    """A channel with outliers makes the next operator wrong, since it reads a coarsely quantized operand.
+
+    The files are made by onnxruntime's quantizer; for the last one, it skipped the operators of the list.
+    """
+    original, int8, mixed = (opened(f"outliers{end}.onnx") for end in ("", "_int8", "_mixed"))
+    comparison = int8.compare(original, images)
+    worst = comparison.ranked[0]
+    assert worst.operator == "/conv2/Conv"
+    assert worst.own is not None
+    assert worst.own.sqnr < 3
+    assert worst.operand_share is not None
+    assert worst.operand_share > 0.5
+    assert [row.rank > 30 for row in comparison.ranked[1:]] == [True] * (len(comparison.ranked) - 1)
+    assert min(comparison.rows, key=lambda row: row.sqnr).operator == "/residual/conv2/Conv"  # not to blame
+    assert comparison.keep_in_float(1) == ["/conv2/Conv", "/conv1/Conv"]
+    answers = [net.run(images).argmax(axis=1) for net in (original, int8, mixed)]
+    assert (answers[0] == answers[2]).all()
+    assert (answers[0] == answers[1]).mean() < 0.3
+    assert min(row.rank for row in mixed.compare(original, images).ranked) > 30
+
+
+@pytest.mark.spec("Q-6")
 def test_fused_and_renamed_operators_are_matched_by_the_graph(tmp_path: Path) -> None:
     """In the int8 file, the convolution also computes the Relu, and no name is the name of the float32 file."""
     paths = small_files(tmp_path)

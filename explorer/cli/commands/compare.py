@@ -58,7 +58,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--keep-in-float",
         metavar="K",
         type=integer_option.positive,
-        help="also print the K operators with the largest own error, as nodes_to_exclude of onnxruntime's quantizer",
+        help="also print the K operators with the largest own error, and those that compute their quantized operands, "
+        "as nodes_to_exclude of onnxruntime's quantizer",
     )
     parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="also write the comparison to a file")
     runtime_option.arguments(parser)
