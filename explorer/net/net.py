@@ -368,9 +368,15 @@ class Net:
         with self._lock:
             session, is_changed = self.session, self._is_part or (self._is_changed and not as_in_file)
             if (name, is_changed) not in session.runtime_runs:
-                session.runtime_runs[name, is_changed] = RuntimeRun(session, name, is_changed, self.save)
+                session.runtime_runs[name, is_changed] = RuntimeRun(session, name, is_changed, self._save_typed)
             run: RuntimeRun = session.runtime_runs[name, is_changed]
             return run
+
+    def _save_typed(self, path: str, types: Mapping[str, BlobType]) -> None:
+        """Save the net, with types of inputs and outputs that the file does not declare."""
+        definition = self.definition
+        net = self.with_definition(cut(definition, definition.inputs, definition.outputs, types)) if types else self
+        net.save(path)
 
     @property
     def _is_changed(self) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from explorer.core.errors import OperandError
+from explorer.core.errors import ExplorerError, OperandError
 from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.function import Item
 from explorer.core.ir.recording_context import operator_of, recording_at
@@ -29,6 +29,7 @@ from explorer.net.building.builder import Build, declare
 from explorer.net.building.containers import leaves
 from explorer.net.building.diagnostics import ends
 from explorer.net.definition.declared_types import Lengths
+from explorer.net.definition.definition import BlobType
 from explorer.net.definition.operator_definition import OperatorDefinition, memory_dtype
 from explorer.net.profile import Profile, ProfileRow
 from explorer.net.session import NetSession
@@ -86,11 +87,17 @@ class RuntimeOperator(Operation):
 class RuntimeRun:
     """A net's file opened by a runtime; ``model`` has the answers of the runtime, by names in its file."""
 
-    def __init__(self, session: NetSession, name: str, is_changed: bool, save: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        session: NetSession,
+        name: str,
+        is_changed: bool,
+        save: Callable[[str, Mapping[str, BlobType]], None],
+    ) -> None:
         self.session, self.runtime = session, installed(name)
         self.definition = session.definition
         self.is_changed, self._save = is_changed, save
-        """whether the net differs from its file, and the function that writes it to a file"""
+        """whether the net differs from its file, and the function that writes it to a file, with additional types"""
         self.model: RuntimeModel = answered(self.runtime, lambda: self.runtime.open(self._path()))
 
     @property
@@ -114,8 +121,19 @@ class RuntimeRun:
         folder = tempfile.mkdtemp(prefix="explorer-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         path = str(Path(folder) / "net.onnx")
-        self._save(path)
+        self._save(path, self._undeclared_types())
         return path
+
+    def _undeclared_types(self) -> dict[str, BlobType]:
+        """Return the runtime's types of inputs and outputs whose dtypes the file does not declare."""
+        definition = self.definition
+        ends_ = [definition.blob(name) for name in (*definition.inputs, *definition.outputs)]
+        names = {blob.blob: blob.name for blob in ends_ if blob.dtype is None and not blob.container}
+        if not names or not definition.source.endswith(self.runtime.extension):
+            return {}
+        whole = answered(self.runtime, lambda: self.runtime.open(definition.source))
+        types = answered(self.runtime, lambda: whole.types([*names]))
+        return {names[name]: BlobType(shape, dtype) for name, (shape, dtype) in types.items()}
 
     def outputs(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """Run the net as usual; return its outputs by name."""
@@ -194,6 +212,11 @@ class RuntimeRun:
             claim_memory(f"the values of all operands of net {self.definition.name!r}", size)
         values = self.values(arrays)
         measurement = self.measure(arrays)
+        if estimated.problems or estimated.unsized:
+            # The runtime's types are known where Explorer's rules end, so the operators after it have types again.
+            types = {name: type_ for name, value in values.items() if (type_ := _type_of(value)) is not None}
+            with gc_paused():
+                estimated = session.recorded(dict(inputs), opaque=True, known=types)
         with gc_paused():
             return self._recording(inputs, estimated, {**arrays, **values}, measurement)
 
@@ -212,19 +235,25 @@ class RuntimeRun:
         computed = {
             name: ids[value.uid] for name, value in build.values.items() if isinstance(value, Expr) and value.uid in ids
         }
+        for row, label in enumerate(recording.nodes.label):
+            if recording.operations[recording.nodes.operation[row]] == RuntimeOperator.name:
+                if label not in recording.operations:
+                    recording.operations.append(label)
+                recording.nodes.operation[row] = recording.operations.index(label)
         for name, problem in estimated.problems.items():
+            cause = problem.__cause__ if isinstance(problem.__cause__, ExplorerError) else problem
             for blob in self.definition.operator(name).outputs:
                 if blob in computed:
-                    recording.nodes.attributes.setdefault(computed[blob], {})["explorer"] = (
-                        f"cannot run: {problem.given}"
-                    )
+                    row = computed[blob]
+                    recording.nodes.attributes.setdefault(row, {})["Explorer"] = f"cannot run it: {cause.given}"
+                    recording.nodes.flops[row] = None
         for attributes in recording.nodes.attributes.values():
             for hidden in ("kind", "results", "operator", "work"):
                 attributes.pop(hidden, None)
         summaries = {
             computed[name]: summarize(np.asarray(value))
             for name, value in values.items()
-            if name in computed and hasattr(value, "dtype")
+            if name in computed and _type_of(value) is not None
         }
         for node in reachable(ends(build)):
             if isinstance(node, Tensor) and node.uid in ids:
@@ -234,6 +263,10 @@ class RuntimeRun:
         placements: dict[int, Placement] = {}
         counts: dict[str, int] = {}
         purpose = f"The operators of the file, computed by {self.title}, which measures no times."
+        if measurement is None or not measurement.kernels:
+            produced = {name for operator in self.definition.ssa.topological_order for name in operator.outputs}
+            for name in produced & values.keys() & computed.keys():
+                recording.nodes.attributes.setdefault(computed[name], {})["computed by"] = self.title
         if measurement is not None:
             kernels, steps, placements, counts = self._schedule(recording, ids, build, measurement)
             purpose = f"The operators of the file, measured by {self.title}. {measurement.method}".rstrip()
@@ -274,10 +307,8 @@ class RuntimeRun:
 
     def _type(self, name: str, values: Mapping[str, Any], estimated: Build) -> TensorType | None:
         """Return the type of an operand: of the runtime's value, or by Explorer's rules."""
-        value = values.get(name)
-        if hasattr(value, "dtype"):
-            array: Array = np.asarray(value)
-            return TensorType(array.shape, array.dtype)
+        if (known := _type_of(values.get(name))) is not None:
+            return known
         node = estimated.values.get(name)
         return node.type if isinstance(node, Expr) and isinstance(node.type, TensorType) else None
 
@@ -362,6 +393,14 @@ class RuntimeRun:
             counts["unmatched"] = len(left)
             counts["unmatched_us"] = round(sum([micros for _, micros in left]))
         return tuple(kernels), tuple(sorted(steps, key=lambda step: step.start)), placements, counts
+
+
+def _type_of(value: Any) -> TensorType | None:
+    """Return the type of a runtime's value; None if it is no tensor, such as a sequence or the handle of a variable."""
+    if not hasattr(value, "dtype") or value.dtype.kind in "OV":
+        return None
+    array: Array = np.asarray(value)
+    return TensorType(array.shape, array.dtype)
 
 
 def _flops(estimated: Build) -> dict[str, int]:

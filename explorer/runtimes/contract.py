@@ -83,6 +83,9 @@ class RuntimeModel(Protocol):
     def values(self, inputs: Mapping[str, Any], names: Collection[str], /) -> Mapping[str, Any]:
         """Return the values of operands by name, computed node by node as in the file; unknown names are left out."""
 
+    def types(self, names: Collection[str], /) -> Mapping[str, tuple[tuple[int | None, ...], str]]:
+        """Return the shapes and dtypes of operands by name, as the runtime infers them; unknown ones are left out."""
+
     def measure(self, inputs: Mapping[str, Any], runs: int | None = None, /) -> Measurement | None:
         """Measure the fastest of several warm runs; return None if the runtime measures nothing.
 

@@ -62,6 +62,18 @@ class _Model:
         found = [(index, name) for index, name in self._names.items() if name in names and name in computed]
         return {name: np.array(self._plain.get_tensor(index)) for index, name in found}
 
+    def types(self, names: Collection[str]) -> dict[str, tuple[tuple[int | None, ...], str]]:
+        """Return the types that the file declares for its tensors."""
+        details = {self._names[each["index"]]: each for each in self._plain.get_tensor_details()}
+        return {
+            name: (
+                tuple([None if size < 0 else int(size) for size in details[name]["shape_signature"]]),
+                np.dtype(details[name]["dtype"]).name,
+            )
+            for name in names
+            if name in details
+        }
+
     def measure(self, inputs: Mapping[str, Any], runs: int | None = None) -> Measurement:
         """Measure whole runs with LiteRT's usual delegates."""
         times = []

@@ -39,5 +39,9 @@ class _Model:
             values: Any = ReferenceEvaluator(self._path).run(None, dict(inputs), intermediate=True)
         return {name: onnx_file.as_result(values[name]) for name in names if name in values}
 
+    def types(self, names: Collection[str]) -> dict[str, tuple[tuple[int | None, ...], str]]:
+        """Return no types, since the evaluator infers none."""
+        return {}
+
     def measure(self, inputs: Mapping[str, Any], runs: int | None = None) -> None:
         """Return None, since the evaluator measures nothing."""

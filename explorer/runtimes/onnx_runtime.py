@@ -24,6 +24,11 @@ from explorer.runtimes.optimized_graph import OptimizedNode, computed_nodes
 _RUNS, _MAX_TOTAL = 20, 1.0
 """maximum number of measured runs, and maximum total seconds of all of them except the last"""
 _PROVIDERS = ("CPUExecutionProvider",)
+_DTYPES = {f"tensor({name})": name for name in ("bool", "int8", "int16", "int32", "int64")}
+_DTYPES |= {f"tensor({name})": name for name in ("uint8", "uint16", "uint32", "uint64", "bfloat16")}
+_DTYPES |= {"tensor(float)": "float32", "tensor(double)": "float64", "tensor(float16)": "float16"}
+_DTYPES |= {"tensor(complex64)": "complex64", "tensor(complex128)": "complex128"}
+"""type in onnxruntime → dtype"""
 _FATAL = 4
 """level at which onnxruntime prints messages; errors are raised anyway"""
 
@@ -52,14 +57,31 @@ class _Model:
 
     def values(self, inputs: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
         """Return the values of operands by name, from a session without graph optimizations."""
+        wanted = self._computed(names)
+        # for an empty list of names, `run` would return the outputs
+        return _results(self._plain_session(wanted), wanted, inputs) if wanted else {}
+
+    def types(self, names: Collection[str]) -> dict[str, tuple[tuple[int | None, ...], str]]:
+        """Return the types that onnxruntime infers when it opens the file."""
+        wanted = self._computed(names)
+        outputs = self._plain_session(wanted).get_outputs() if wanted else []
+        known = [(each, _DTYPES.get(each.type, "")) for each in outputs if each.name in wanted]
+        return {
+            each.name: (tuple([size if isinstance(size, int) else None for size in each.shape]), dtype)
+            for each, dtype in known
+            if dtype
+        }
+
+    def _computed(self, names: Collection[str]) -> list[str]:
+        """Return the names of operands that nodes compute, without repetitions."""
         known = {name for node in self.nodes for name in node.outputs if name}
-        wanted = [name for name in dict.fromkeys(names) if name in known]
-        if not wanted:  # for an empty list of names, `run` would return the outputs
-            return {}
+        return [name for name in dict.fromkeys(names) if name in known]
+
+    def _plain_session(self, names: list[str]) -> Any:
+        """Return a session without graph optimizations that also returns operands."""
         options = self._options()
         options.graph_optimization_level = self._library.GraphOptimizationLevel.ORT_DISABLE_ALL
-        session = self._new_session(onnx_file.with_outputs(self._model, wanted), options)
-        return _results(session, wanted, inputs)
+        return self._new_session(onnx_file.with_outputs(self._model, names), options)
 
     def measure(self, inputs: Mapping[str, Any], runs: int | None = None) -> Measurement:
         """Measure the fastest of several warm runs with onnxruntime's profiler and default graph optimizations.

@@ -7,10 +7,13 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+import tflite
+from onnx import helper
 
 import explorer as ex
-from assets.tflite_models import CASES
+from assets.tflite_models import CASES, Graph, Node, Tensor, Writer, constant
 from tests.support.runtime_models import MODELS, cover, model
 
 pytestmark = pytest.mark.bench
@@ -67,3 +70,87 @@ def test_litert_computes_the_values_of_a_file(name: str, tmp_path: Path) -> None
     assert recording.run is not None
     assert recording.run.micros > 0
     assert recording.run.steps == ()
+
+
+def test_onnxruntime_computes_an_operator_that_explorer_lacks(tmp_path: Path) -> None:
+    """A com.microsoft operator is drawn and explored with onnxruntime's value; parts at its operands run there, too."""
+    f = onnx.TensorProto.FLOAT
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("CDist", ["r", "x"], ["d"], domain="com.microsoft", metric="euclidean"),
+        helper.make_node("Tanh", ["d"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info("x", f, [3, 3])], [helper.make_tensor_value_info("y", f, None)]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", *ends), opset_imports=opsets, ir_version=9), path)
+    x = np.arange(9, dtype=np.float32).reshape(3, 3) - 4
+    net = ex.open(path)
+    recording = net.recorded_by("onnxruntime", x)
+    assert recording.run is not None
+    assert [*recording.run.values] == [0, 1, 2, 3]
+    assert recording.type_text(2) == "3×3 float32"
+    assert recording.nodes.flops[2] is None
+    assert recording.placements[1].name == "CDist"
+    distances = net.cut(outputs=["d"]).run(x, executor="onnxruntime")
+    relu = np.maximum(x, 0)
+    np.testing.assert_allclose(distances, np.linalg.norm(relu[:, None] - x[None], axis=2), rtol=1e-5)
+    np.testing.assert_allclose(net.cut(inputs=["d"]).run(x, executor="onnxruntime"), np.tanh(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["rfft", "variable", "sequence_lstm"])
+def test_litert_computes_operators_that_explorer_lacks(name: str, tmp_path: Path) -> None:
+    """A file with such an operator opens, and is explored with LiteRT's values; the panel names who computed them."""
+    graph, inputs, known = _graph(name)
+    path = tmp_path / "m.tflite"
+    path.write_bytes(Writer().file([graph]))
+    net = ex.open(path)
+    recording = net.recorded_by("litert", inputs)
+    assert recording.run is not None
+    lacking = {recording.label(node) for node, own in recording.nodes.attributes.items() if "Explorer" in own}
+    valued = {recording.label(node) for node in recording.run.values if recording.nodes.operands[node]}
+    assert known <= valued
+    print(name, "Explorer lacks", sorted(lacking), "values of", sorted(valued))
+    by = [own["computed by"] for own in recording.nodes.attributes.values() if "computed by" in own]
+    assert by
+    assert {*by} == {by[0]}
+    assert by[0].startswith("litert ")
+    ex.explore(recording).save(tmp_path / "m.html")
+
+
+def _graph(name: str) -> tuple[Graph, dict[str, Any], set[str]]:
+    """Return a graph, its inputs, and types of operators whose values must be recorded."""
+    if name == "rfft":
+        tensors = {
+            "x": Tensor((1, 8, 8)),
+            "n": constant([8, 8], "int32"),
+            "y": Tensor((1, 8, 5), "complex64"),
+            "a": Tensor((1, 8, 5)),
+            "z": Tensor((1, 8, 5)),
+        }
+        nodes = [Node("RFFT2D", ["x", "n"], ["y"], "Rfft2dOptions"), Node("COMPLEX_ABS", ["y"], ["a"])]
+        graph = Graph(tensors, [*nodes, Node("TANH", ["a"], ["z"])], ["x"], ["z"])
+        return graph, {"x": np.arange(64, dtype=np.float32).reshape(1, 8, 8)}, {"RFFT2D", "COMPLEX_ABS", "TANH"}
+    if name == "variable":
+        tensors = {"x": Tensor((2,)), "h": Tensor((1,), "resource"), "r": Tensor((2,)), "y": Tensor((2,))}
+        nodes = [
+            Node("VAR_HANDLE", [], ["h"], "VarHandleOptions"),
+            Node("ASSIGN_VARIABLE", ["h", "x"], []),
+            Node("READ_VARIABLE", ["h"], ["r"]),
+            Node("TANH", ["r"], ["y"]),
+        ]
+        return Graph(tensors, nodes, ["x"], ["y"]), {"x": np.ones(2, np.float32)}, {"READ_VARIABLE", "TANH"}
+    rng = np.random.default_rng(0)
+    steps, size, units = 3, 2, 4
+    tensors = {"x": Tensor((1, steps, size)), "y": Tensor((1, steps, units)), "z": Tensor((1, steps, units))}
+    tensors |= {f"w{gate}": constant(rng.normal(size=(units, size)), "float32") for gate in range(4)}
+    tensors |= {f"r{gate}": constant(rng.normal(size=(units, units)), "float32") for gate in range(4)}
+    tensors |= {f"b{gate}": constant(np.zeros(units), "float32") for gate in range(4)}
+    tensors |= {state: Tensor((1, units), is_variable=True) for state in ("h", "c")}
+    gates = range(4)
+    operands = ["x", *[f"w{g}" for g in gates], *[f"r{g}" for g in gates], None, None, None]
+    operands += [*[f"b{g}" for g in gates], None, None, "h", "c", None, None, None, None]
+    options = {"FusedActivationFunction": tflite.ActivationFunctionType.TANH}
+    lstm = Node("UNIDIRECTIONAL_SEQUENCE_LSTM", operands, ["y"], "UnidirectionalSequenceLSTMOptions", options)
+    graph = Graph(tensors, [lstm, Node("TANH", ["y"], ["z"])], ["x"], ["z"])
+    return graph, {"x": rng.normal(size=(1, steps, size)).astype(np.float32)}, {lstm.type, "TANH"}

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 import explorer as ex
 from explorer.cli import main
@@ -36,6 +38,9 @@ class FakeModel:
     def values(self, inputs: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
         values: Mapping[str, Any] = self.reference.values(inputs, names)
         return values
+
+    def types(self, names: Collection[str]) -> Mapping[str, tuple[tuple[int | None, ...], str]]:
+        return dict.fromkeys(names, ((3, 3), "float32"))
 
     def measure(self, inputs: Mapping[str, Any], runs: int | None = None) -> Measurement:
         """The first two nodes are one kernel."""
@@ -137,6 +142,89 @@ def test_an_edited_net_is_compared_with_its_file(fake: str) -> None:
     first = net.compare(fake, images).first
     assert first is not None
     assert first.operator == "/residual/conv2/Conv"
+
+
+class MysteryModel(FakeModel):
+    """Runtime that knows the operator example.Mystery, which negates its operand."""
+
+    def __init__(self, path: str) -> None:
+        self.nodes = nodes_of(loaded(path))
+
+    def outputs(self, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        values = self.values(inputs, ())
+        return {node.outputs[0]: values[node.outputs[0]] for node in self.nodes}
+
+    def values(self, inputs: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
+        functions = {"Relu": lambda x: np.maximum(x, 0), "Mystery": np.negative, "Tanh": np.tanh}
+        values = dict(inputs)
+        for node in self.nodes:
+            values[node.outputs[0]] = functions[node.type](values[node.inputs[0]])
+        return values
+
+
+def mystery(path: Path) -> Path:
+    """Write tanh(Mystery(relu(x))), in which only the runtime knows Mystery and the dtype of its result."""
+    f = onnx.TensorProto.FLOAT
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Mystery", ["r"], ["m"], domain="example"),
+        helper.make_node("Tanh", ["m"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info("x", f, [3, 3])], [helper.make_tensor_value_info("y", f, [3, 3])]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("example", 1)]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", *ends), opset_imports=opsets, ir_version=9), path)
+    return path
+
+
+@pytest.fixture
+def mysterious(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ex.Net]:
+    monkeypatch.setitem(RUNTIMES, "fake", Runtime("fake", "numpy", "pip install numpy", ".onnx", MysteryModel))
+    yield ex.open(mystery(tmp_path / "m.onnx"))
+    del RUNTIMES["fake"]
+
+
+x = np.arange(9, dtype=np.float32).reshape(3, 3) - 4
+
+
+@pytest.mark.spec("X-3")
+def test_an_operator_that_only_the_runtime_knows_is_explored(mysterious: ex.Net) -> None:
+    """Explorer draws it with the runtime's value and type; operators after it have flops again."""
+    recording = mysterious.recorded_by("fake", x)
+    nodes = recording.nodes
+    assert nodes.label == ["x", "Relu", "example.Mystery", "Tanh"]
+    assert recording.run is not None
+    assert recording.run.values[2].min == -4.0
+    assert recording.type_text(2) == "3×3 float32"
+    assert [nodes.flops[node] is None for node in range(4)] == [False, False, True, False]
+    assert nodes.attributes[2]["Explorer"] == "cannot run it: the operator type 'example.Mystery' is unknown"
+    assert [recording.operations[row] for row in nodes.operation[1:]] == nodes.label[1:]
+    assert "Explorer" not in nodes.attributes.get(3, {})
+    assert recording.placements[1].text == "fake 1.0 · FakeProvider · Tanh"
+
+
+@pytest.mark.spec("X-3")
+def test_a_part_that_begins_or_ends_at_an_operand_of_unknown_dtype_runs(mysterious: ex.Net) -> None:
+    """The runtime's types are written to the file of the part."""
+    end = mysterious.cut(outputs=["m"])
+    np.testing.assert_array_equal(end.run(x, executor="fake"), -np.maximum(x, 0))
+    begin = mysterious.cut(inputs=["m"])
+    np.testing.assert_allclose(begin.run(x, executor="fake"), np.tanh(x), rtol=1e-6)
+
+
+@pytest.mark.spec("X-3")
+def test_values_that_are_no_tensors_are_left_out(mysterious: ex.Net, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A runtime's value may be the handle of a variable; a runtime without times of operators is still named."""
+    values = MysteryModel.values
+
+    def with_handle(self: MysteryModel, inputs: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
+        return {**values(self, inputs, names), "m": np.array([object()])}
+
+    monkeypatch.setattr(MysteryModel, "values", with_handle)
+    monkeypatch.setattr(MysteryModel, "measure", lambda self, inputs, runs=None: None)
+    recording = mysterious.recorded_by("fake", x)
+    assert recording.run is not None
+    assert [*recording.run.values] == [0, 1, 3]
+    assert recording.nodes.attributes[1] == {"computed by": "fake 1.0, FakeProvider"}
 
 
 def test_a_runtime_that_is_not_installed_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,11 +141,19 @@ class NetBuilder:
     def __repr__(self) -> str:
         return f"<builder of net {self.definition.name!r}>"
 
-    def build(self, inputs: Mapping[str, Any], *, opaque: bool = False, ask: Ask | None = None) -> Build:
+    def build(
+        self,
+        inputs: Mapping[str, Any],
+        *,
+        opaque: bool = False,
+        ask: Ask | None = None,
+        known: Mapping[str, TensorType] | None = None,
+    ) -> Build:
         """Return the expressions of the net for ``inputs``; ``ask`` computes values on which shapes depend.
 
         If an operator cannot be built, raise an error with its name and line. With ``opaque``, the operator instead
-        becomes an operation that is drawn but cannot run, and the build continues.
+        becomes an operation that is drawn but cannot run, and the build continues. ``known`` maps operands of such
+        operators to types that the file may not declare.
         """
         # If an input is rewritten, its first version has a different name from the blob.
         named = zip(self.definition.inputs, self._program.inputs, strict=True)
@@ -153,11 +161,13 @@ class NetBuilder:
         shapes = {name: node.shape for name, node in inputs.items() if isinstance(node, Expr)}
         lengths = Lengths.of(self.definition, shapes)
         with counted(), gc_paused():
-            self._build(build, lengths, opaque, ask)
+            self._build(build, lengths, opaque, ask, known or {})
         declare(self.definition, build.values, lengths)
         return build
 
-    def _build(self, build: Build, lengths: Lengths, opaque: bool, ask: Ask | None) -> None:
+    def _build(
+        self, build: Build, lengths: Lengths, opaque: bool, ask: Ask | None, known: Mapping[str, TensorType]
+    ) -> None:
         """Record all operators in topological order, each in its box and with its line of the file."""
         follow, count = current_callback(), len(self._program.operators)
         for index, operator in enumerate(self._program.topological_order):
@@ -174,7 +184,7 @@ class NetBuilder:
                     located.__cause__ = error
                     table = build.unsized if isinstance(error, UnknownShapeError) else build.problems
                     table[operator.name] = located
-                    results = self._opaque(operator, build, lengths, error)
+                    results = self._opaque(operator, build, lengths, error, known)
             build.values.update(zip(operator.outputs, results, strict=True))
 
     def scope(self, operator: OperatorDefinition) -> Scope:
@@ -311,9 +321,17 @@ class NetBuilder:
             return self.build(inputs, ask=ask)
 
     def _opaque(
-        self, operator: OperatorDefinition, build: Build, lengths: Lengths, error: ExplorerError
+        self,
+        operator: OperatorDefinition,
+        build: Build,
+        lengths: Lengths,
+        error: ExplorerError,
+        given: Mapping[str, TensorType],
     ) -> tuple[Any, ...]:
-        declared = [bound_type(self.definition.blob(blob), lengths) for blob in operator.outputs]
+        declared = [
+            given[blob] if blob in given else bound_type(self.definition.blob(blob), lengths)
+            for blob in operator.outputs
+        ]
         known = tuple(type_ for type_ in declared if type_ is not None)
         values = leaves([build.values[blob] for blob in operator.inputs])
         operands = tuple([value for value in values if isinstance(value, Expr)])
