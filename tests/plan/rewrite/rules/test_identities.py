@@ -154,6 +154,15 @@ def test_products_with_a_complex_one_are_kept() -> None:
 
 
 @pytest.mark.spec("P-1")
+def test_a_complex_minus_zero_is_the_reason_to_keep_sums_and_powers() -> None:
+    """Only products turn an infinite element into NaN; subtracting 0 is kept without a decision."""
+    number = ex.tensor(np.array([complex(np.inf, -0.0)]))
+    for root in (number + 0, number**1.0):
+        assert {code for _, code in declined(simplified(root))} == {"minus_zero"}
+    assert declined(simplified(number - 0)) == []
+
+
+@pytest.mark.spec("P-1")
 @pytest.mark.parametrize("a", [0.0, -0.0])
 @pytest.mark.parametrize("b", [0.0, -0.0])
 def test_zero_is_added_to_a_sum_that_may_be_minus_zero(a: float, b: float) -> None:

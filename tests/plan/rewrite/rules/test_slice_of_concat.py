@@ -99,21 +99,22 @@ def test_gradients_through_concatenation_and_slices_are_unchanged() -> None:
 
 @pytest.mark.spec("P-1", "M-D2")
 @pytest.mark.parametrize(
-    "root",
+    ("root", "part"),
     [
-        ex.BiasVector(5, 3, dtype="float64") @ x,
-        ex.BiasVector(5, 0, 2.5, dtype="float64") @ x,
-        x @ ex.BiasVector(4, 2, dtype="float64"),
-        ex.BiasVector(5, 4, dtype="float64") @ x[:, 1],
-        ex.stack([x, x]) @ ex.BiasVector(4, 1, -1.0, dtype="float64"),
-        ex.BiasVector(5, 4, dtype="float64") @ ex.stack([x, x]),
+        (ex.BiasVector(5, 3, dtype="float64") @ x, "row"),
+        (ex.BiasVector(5, 0, 2.5, dtype="float64") @ x, "row"),
+        (x @ ex.BiasVector(4, 2, dtype="float64"), "column"),
+        (ex.BiasVector(5, 4, dtype="float64") @ x[:, 1], "element"),
+        (ex.stack([x, x]) @ ex.BiasVector(4, 1, -1.0, dtype="float64"), "column"),
+        (ex.BiasVector(5, 4, dtype="float64") @ ex.stack([x, x]), "row"),
     ],
     ids=repr,
 )
-def test_a_product_with_a_one_hot_vector_is_a_row(root: ex.Expr) -> None:
+def test_a_product_with_a_one_hot_vector_is_a_row(root: ex.Expr, part: str) -> None:
     """This holds on either side of a matrix, in a plan that may drop NaN of other rows."""
     graph = simplified(root, numerics="fast")
     assert "one_hot_product" in applied(graph)
+    assert decision(graph, "one_hot_product").facts["part"] == part
     assert close(root)
     single = ex.BiasVector(5, 3, dtype="float64") @ values((5, 4), "float32")
     assert declined(simplified(single)) == [("ProductWithOneHot", "dtype")]
