@@ -96,8 +96,8 @@ def parallelize(
 
     The batch loss must be the (weighted) mean or sum of its samples' losses, as in ``ex.train``; the first step for
     each batch type checks this. Raises StateError for a module that is not attached or has another kind of loss,
-    OperandError if there are fewer samples than shards, and RunError if the scheduler stops; the module then has the
-    weights of the last complete step.
+    OperandError if there are fewer samples than shards, and RunError if the scheduler stops or has no workers; the
+    module then has the weights of the last complete step.
     """
     check_type(module, "module", Module, "a module", 'ex.train.Module("digits", …)')
     if not module.is_attached:
@@ -123,7 +123,8 @@ def parallelize(
         shards = check_integer(shards, "shards", "shards=4", 1)
     owned = not isinstance(workers, Workers)
     opened = workers if isinstance(workers, Workers) else Workers(workers, **settings)
-    return Parallel(module, opened, shards or len(opened), owned)
+    # Dask replaces workers that died, so there may be none for a moment.
+    return Parallel(module, opened, shards or len(opened) or len(opened.ready()), owned)
 
 
 class ParallelStep(TrainingStep):

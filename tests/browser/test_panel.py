@@ -47,9 +47,9 @@ def test_a_box_says_what_it_costs_and_the_graph_says_it_of_everything(show, digi
     weights = [n for n in range(len(nodes)) if nodes.kind[n] == "leaf" and scopes[nodes.scope[n]].kind != "top"]
     everything = costs(view)
     assert everything["parameters"].startswith(f"{sum(sizes[n] for n in weights):,} · ")
-    assert set(everything) == {"parameters"}
+    assert set(everything) == {"parameters", "flops/byte"}
     press(view, "]")
-    assert set(costs(view)) == {"parameters", "measured time"}
+    assert set(costs(view)) == {"parameters", "measured time", "flops/byte"}
     box(view, "conv2").click()
     inside = [n for n in range(len(nodes)) if scopes[nodes.scope[n]].name == "conv2" and nodes.born[n] < 0]
     said = costs(view)

@@ -202,7 +202,7 @@ def test_without_source_it_is_not_offered(show, recording):
     expect(view.get_by_role("button", name="show or hide the source")).to_have_count(0)
     press(view, "l")
     expect(pane(view)).to_have_count(0)
-    expect(view.get_by_role("combobox", name="heat").locator("option")).to_have_count(4)
+    expect(view.get_by_role("combobox", name="heat").locator("option")).to_have_count(5)
 
 
 def long_file(nodes: int) -> ex.Recording:

@@ -6,10 +6,12 @@ import os
 import signal
 from typing import Any
 
+import distributed
 import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.run.workers import workers as workers_module
 from tests.support.refusals import refused
 
 T = ex.train
@@ -194,6 +196,19 @@ def test_closed_workers_raise_an_error() -> None:
     workers.close()
     with refused(ex.StateError, "which are closed", "ex.Workers(2)"):
         ex.parallelize(built(), workers)
+
+
+def test_a_scheduler_without_workers_raises_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All workers may be lost when training starts: it waits for one, and otherwise names what is missing."""
+    monkeypatch.setattr(workers_module, "PATIENCE", 0.5)
+    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster:  # type: ignore[no-untyped-call]
+        with ex.Workers(cluster.scheduler_address) as workers, refused(ex.RunError, "which has no workers"):
+            ex.parallelize(built(), workers)
+        cluster.scale(1)
+        with ex.Workers(cluster.scheduler_address) as workers:
+            monkeypatch.setattr(workers_module, "PATIENCE", 60.0)
+            with ex.parallelize(built(), workers) as parallel:
+                assert parallel.shards == 1
 
 
 def test_modules_that_cannot_be_parallelized_raise_an_error() -> None:

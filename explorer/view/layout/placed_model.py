@@ -18,8 +18,10 @@ Frame: TypeAlias = tuple[int, int, float]
 """width and height in px, and the minimum scale at which text is legible"""
 CELL: Frame = 940, 405, 0.6
 """frame of a cell's canvas without its margins, in which a reader can zoom and open boxes"""
+PAGE: Frame = 1120, 745, 0.6
+"""frame of the canvas of a page in a window of 1440×900 px"""
 _FEW = 4
-"""number of visible items in a cell below which a further level is open, even if a reader must then move the graph"""
+"""number of visible items in a view below which a further level is open, even if a reader must then move the graph"""
 PICTURE: Frame = 780, 1200, 0.625
 """frame of a static picture in a column of text"""
 
@@ -47,15 +49,15 @@ class PlacedModel:
     def open_boxes(self, frame: Frame = CELL, position: int = 0) -> set[int]:
         """Return the initially open boxes: as many levels of each graph as fit into a frame at a position.
 
-        If a graph does not even fit with all boxes closed, all are closed. In a cell, a level also stays open if fewer
-        than ``_FEW`` items are visible without it: an input and one box do not show what a model is.
+        If a graph does not even fit with all boxes closed, all are closed. In a cell or a page, a level also stays open
+        if fewer than ``_FEW`` items are visible without it: an input and one box do not show what a model is.
         """
         layouts = self.at(position)
         with gc_paused():
             opened: set[int] = set()
             for outermost in self.model.tree.bodies:
                 levels = _levels(self.model, outermost)
-                least = _FEW if frame == CELL else 0
+                least = _FEW if frame in (CELL, PAGE) else 0
                 while (
                     levels
                     and self._visible(outermost, levels[:-1]) >= least

@@ -78,7 +78,7 @@ from explorer.record.gc_pause import gc_paused
 from explorer.record.view_choices import THEMES
 from explorer.view.layout.box_layout import special_edges
 from explorer.view.layout.direction import other
-from explorer.view.layout.placed_model import PlacedModel, draw
+from explorer.view.layout.placed_model import CELL, Frame, PlacedModel, draw
 from explorer.view.layout.positions import BoxLayout
 from explorer.view.model.heat import HeatMetric, heat_json
 from explorer.view.model.picture_model import Model
@@ -99,11 +99,13 @@ def payload(
     drawing: PlacedModel | None = None,
     boxes: Collection[int] | None = None,
     overlays: Iterable[HeatMetric] = (),
+    frame: Frame = CELL,
 ) -> dict[str, Any]:
     """Return all data of a recording that the front end needs, as JSON data; ``position`` None means the end.
 
     ``drawing`` is the recording's drawing, if it exists already. Boxes outside ``boxes`` (None: all) are sent without
-    their layout. Raise ValueError for an unknown theme, or for a position outside 0 … ``recording.end``.
+    their layout; as many levels of boxes are open as fit into ``frame``. Raise ValueError for an unknown theme, or for
+    a position outside 0 … ``recording.end``.
     """
     if theme not in THEMES:
         raise ValueError(f"theme {theme!r} is not one of {', '.join(THEMES)}")
@@ -115,7 +117,7 @@ def payload(
     with gc_paused():
         return {
             "recording": shown(pack(recording_tables(recording))),
-            "layout": pack(layout_json(recording, placed, boxes)),
+            "layout": pack(layout_json(recording, placed, boxes, frame)),
             "replay": pack(replay_json(recording, placed.model)),
             "heat": shown(pack(heat_json(recording, overlays))),
             "options": {
@@ -128,13 +130,16 @@ def payload(
 
 
 def layout_json(
-    recording: Recording, drawing: PlacedModel | None = None, boxes: Collection[int] | None = None
+    recording: Recording,
+    drawing: PlacedModel | None = None,
+    boxes: Collection[int] | None = None,
+    frame: Frame = CELL,
 ) -> dict[str, Any]:
     """Return the "layout" part of the payload, unpacked."""
     placed = drawing or draw(recording)
     model = placed.model
     known = range(len(model.tree.boxes)) if boxes is None else boxes
-    opened = placed.open_boxes()
+    opened = placed.open_boxes(frame)
     operators = {operator.scope: row for row, operator in enumerate(recording.operators)}
     crossings: dict[int, list[tuple[int, int, int]]] = {}
     for (box, side, slot), port in model.ports.number.items():

@@ -1,15 +1,21 @@
-"""The boxes that are open at first: as many levels as fit legibly into a cell or a picture."""
+"""The boxes that are open at first: as many levels as fit legibly into a cell, a page or a picture."""
 
 from __future__ import annotations
+
+import json
+import re
 
 import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.view.export.html_page import html
 from explorer.view.layout import placed_model
-from explorer.view.layout.placed_model import CELL, PICTURE, draw
+from explorer.view.layout.placed_model import CELL, PAGE, PICTURE, draw
 from explorer.view.layout.placement import compose
+from explorer.view.payload.view_payload import payload
 from tests.support.cells import MODELS
+from tests.support.unpacked import unpack
 from tests.view import sample
 
 
@@ -24,7 +30,7 @@ def fits(size: tuple[int, int], frame: tuple[int, int, float]) -> bool:
 def test_a_model_opens_on_as_many_levels_as_fit_legibly(name: str) -> None:
     """Open boxes level by level while the whole graph fits legibly; show the outermost parts of a larger graph."""
     drawing = draw(ex.open(MODELS / name).preview_plan().recording)
-    for frame in (CELL, PICTURE):
+    for frame in (CELL, PAGE, PICTURE):
         opened = drawing.open_boxes(frame)
         is_whole = fits(compose(drawing.model, drawing.layouts, opened).size, frame)
         assert is_whole or opened == set(drawing.model.tree.bodies)
@@ -32,6 +38,19 @@ def test_a_model_opens_on_as_many_levels_as_fit_legibly(name: str) -> None:
         assert opened <= wider
         if opened != wider:
             assert not fits(compose(drawing.model, drawing.layouts, wider).size, frame)
+
+
+@pytest.mark.spec("V-24")
+def test_a_page_opens_what_fits_into_its_window_and_a_cell_less() -> None:
+    """A page that fills its window shows the blocks of the encoder, which do not fit into a cell."""
+    recording = ex.open(MODELS / "encoder.onnx").preview_plan().recording
+    drawing = draw(recording)
+    in_page, in_cell = (drawing.open_boxes(frame) for frame in (PAGE, CELL))
+    assert in_cell < in_page
+    data = re.search(r'id="explorer-data">(.*?)</script>', html(recording), re.DOTALL)
+    assert data is not None
+    for shown, opened in ((json.loads(data[1]), in_page), (payload(recording), in_cell)):
+        assert {box for box, row in enumerate(unpack(shown["layout"])["boxes"]) if row["open"]} == opened
 
 
 def test_a_small_graph_is_open_as_a_whole() -> None:
