@@ -50,9 +50,13 @@ class Host:
         path.write_text(self._observed(source), encoding="utf-8")
         return path
 
-    def write_notebook(self, name: str, *, is_executed: bool) -> Path:
-        """Write a notebook with a heading and a cell that shows a view; a program may have executed it."""
-        cells = [new_markdown_cell("# A view"), new_code_cell(self._observed(CELL))]
+    def write_notebook(self, name: str, *, is_executed: bool, text: str = "# A view", start: str = "") -> Path:
+        """Write a notebook with a text and a cell that shows a view, after a first cell ``start``.
+
+        If it ``is_executed``, a program has run its cells.
+        """
+        cells = [new_code_cell(start)] if start else []
+        cells += [new_markdown_cell(text), new_code_cell(self._observed(CELL))]
         kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
         notebook = new_notebook(cells=cells, metadata={"kernelspec": kernel})
         nbformat.write(notebook, self.folder / name)
