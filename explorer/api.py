@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from explorer.cell_outputs import preview
-from explorer.core.argument_checks import check_name, check_type, named, named_methods, options_of, refuse_option
+from explorer.core.argument_checks import (
+    check_integer,
+    check_name,
+    check_type,
+    named,
+    named_methods,
+    options_of,
+    refuse_option,
+)
 from explorer.core.attributes import as_written
 from explorer.core.errors import DeclarationError, OperandError, class_text
 from explorer.core.ir.explore_options import ExploreOptions, RecordOption, ViewOptions
@@ -26,8 +34,9 @@ from explorer.record.view_choices import DIRECTIONS, THEMES
 from explorer.run.diagnosis.leaf_values import leaf_answer
 from explorer.run.evalplan import EvalPlan
 from explorer.run.recording.recorder import expressions, node_id
-from explorer.save_view import page, save
+from explorer.save_view import check_width, page, save
 from explorer.view.model.heat import METRICS, HeatMetric, overlay, time_difference
+from explorer.view.replay.steps import stage_start
 from explorer.view.widget.widget import GraphView
 
 if TYPE_CHECKING:
@@ -93,16 +102,36 @@ class ExpressionView(GraphView):
         """Show a newer recording of the same plan, for example after a run, and keep the step, stage and selection."""
         super().update(self._shown(recording))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        stage: str | None = None,
+        depth: int | None = None,
+        width: float | None = None,
+    ) -> None:
         """Save the view with its current step, selection and open boxes; the extension of ``path`` selects the format.
 
-        ``.html`` is an interactive page, ``.svg`` and ``.png`` are images, and ``.dot`` is for Graphviz. ``.txt`` (the
-        decisions) and ``.json`` (the recording) contain all steps. Raises FileError for any other extension, and for
-        ``.png`` unless the extra ``explorer-graphs[png]`` is installed.
+        ``.html`` is an interactive page, ``.svg``, ``.png`` and ``.pdf`` are images, and ``.dot`` is for Graphviz.
+        ``.txt`` (the decisions) and ``.json`` (the recording) contain all steps. Raises FileError for any other
+        extension, for ``.png`` without the extra ``explorer-graphs[png]``, and for ``.pdf`` without the extra ``pdf``.
 
-        Example: ``plan.explore().save("model.html")``.
+        ``stage`` shows the result of a stage, and ``depth`` opens boxes down to a depth, instead of what the view
+        shows. ``width`` is the width in cm of an image for a paper, on which text has at least 6 pt; if it has less,
+        FileError states which depth and width are legible.
+
+        Example: ``plan.explore().save("model.pdf", stage="fuse", depth=0, width=8.5)``.
         """
-        save(self.recording, path, self.state)
+        state = self.state
+        if stage is not None:
+            check_type(stage, "stage", str, "the name of a stage", 'stage="fuse"')
+            state = replace(state, stage=stage, step=stage_start(self.recording, stage))
+        if depth is not None:
+            state = replace(state, depth=check_integer(depth, "depth", "depth=0", minimum=0), open_boxes=None)
+        if width is not None:
+            check_width(width)
+            state = replace(state, width=width)
+        save(self.recording, path, state)
 
     def to_html(self) -> str:
         """Return the page that ``save`` writes to an ``.html`` file, for example to embed it in an app or a website.

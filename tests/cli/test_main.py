@@ -264,7 +264,7 @@ def test_why_explains_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["show", "none.param"], "none.param: the file cannot be read: No such file or directory"),
         (["show", "model.onnx2"], "the extension '.onnx2' denotes no model format"),
-        (["show", MODEL, "-o", "out.pdf"], "the extension '.pdf'\n  rule: the output must end in one of .html, .svg"),
+        (["show", MODEL, "-o", "out.jpg"], "the extension '.jpg'\n  rule: the output must end in one of .html, .svg"),
         (["show", MODEL, "-o", "none/out.svg"], "none/out.svg: it cannot be written: No such file"),
         (["run", MODEL, "--input", ARRAYS], "arrays for the input '0': images, labels"),
         (["run", MODEL, "--input", f"{ARRAYS}:image"], "unknown array of"),

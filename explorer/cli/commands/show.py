@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import webbrowser
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ Show a model's graph and how it is planned: what was merged, fused or declined, 
 
 The extension of the output selects its form:
   .html  a page to step through, which opens from disk (default: FILE.explorer.html in this folder)
-  .svg, .png  a picture      .dot  for Graphviz      .txt  the decisions as text      .json  the recording
+  .svg, .png, .pdf  a picture      .dot  for Graphviz      .txt  the decisions as text      .json  the recording
 
 Operators that cannot run are drawn, too. Weights are only read with --weights or --input.
 """
@@ -65,6 +66,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--depth", metavar="N", type=depth, help="open boxes down to this depth in pages and pictures; 0 opens none"
     )
+    parser.add_argument("--stage", metavar="NAME", help="show the result of a stage, such as fuse, instead of the end")
+    parser.add_argument(
+        "--width",
+        metavar="CM",
+        type=width,
+        help="width of a picture for a paper, such as 8.5, on which text has at least 6 pt",
+    )
     parser.add_argument(
         "--edge-types", action="store_true", help="write the types of values next to the edges of a picture"
     )
@@ -81,6 +89,17 @@ def depth(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r}: the depth must be an integer of at least 0, such as 1")
     return int(text)
+
+
+def width(text: str) -> float:
+    """Return the width of a picture in cm; argparse prints the error for invalid text."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < inf:
+        raise argparse.ArgumentTypeError(f"{text!r}: the width must be a positive number of cm, such as 8.5")
+    return value
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -157,6 +176,7 @@ def _write(
     """Write a recording in the format of the output's extension; print problems and the graph's size."""
     from explorer.save_view import save
     from explorer.view.export.writers import ViewState
+    from explorer.view.replay.steps import stage_start
 
     if options.no_source:
         recording = without_source(recording)
@@ -165,7 +185,9 @@ def _write(
 
         print_text(text(recording))
         return 0
-    shown = {name: getattr(options, name) for name in ("theme", "direction", "depth", "edge_types")}
+    shown = {name: getattr(options, name) for name in ("theme", "direction", "depth", "edge_types", "width")}
+    if options.stage is not None:
+        shown |= {"stage": options.stage, "step": stage_start(recording, options.stage)}
     save(recording, output, ViewState(**shown))
     for problem in problems:
         print_note(f"cannot run: {problem}")

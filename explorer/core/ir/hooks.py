@@ -59,8 +59,15 @@ class View(Protocol):
     def update(self, recording: Recording) -> None:
         """Show a later recording of the same plan, keeping the current step and selection."""
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the view to a file; the file extension selects the format."""
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        stage: str | None = None,
+        depth: int | None = None,
+        width: float | None = None,
+    ) -> None:
+        """Write the view to a file; the file extension selects the format, and ``width`` is in cm."""
 
     @property
     def selected_expression(self) -> Any:

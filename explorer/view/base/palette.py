@@ -71,8 +71,9 @@ def page_colours(scope: str) -> str:
     return f"{scope}{{--font:{FAMILY};{light}}}@media (prefers-color-scheme:dark){{{scope}{{{dark}}}}}\n"
 
 
-RuleSet: TypeAlias = Literal["marks", "declined", "labels"]
-"""optional rules for differences from another graph, edges whose fusion was declined, and edge labels"""
+RuleSet: TypeAlias = Literal["marks", "declined", "decided", "labels"]
+"""optional rules for differences from another graph, edges whose fusion was declined, numbers of a stage's decisions,
+and edge labels"""
 
 
 def stylesheet(scope: str, theme: str, *further: RuleSet) -> str:
@@ -83,7 +84,7 @@ def stylesheet(scope: str, theme: str, *further: RuleSet) -> str:
     at = f"#{scope}"
     light, dark = (
         ({**LIGHT, **_VERDICTS_LIGHT}, {**DARK, **_VERDICTS_DARK})
-        if {"marks", "declined"} & {*further}
+        if {"marks", "declined", "decided"} & {*further}
         else (LIGHT, DARK)
     )
     rules = [f"{at}{{{_variables(dark if theme == 'dark' else light)}}}"]
@@ -135,6 +136,12 @@ _LABEL_RULES = (
     ".label{paint-order:stroke;stroke:var(--bg);stroke-width:3px;stroke-linejoin:round;font-size:9px;fill:var(--soft);text-anchor:middle}",
 )
 _DECLINED_RULES = (".edge .declined{stroke:var(--warn);stroke-width:2.2;stroke-linecap:round}",)
+_DECIDED_RULES = (
+    "g rect.decided{fill:var(--bg);stroke:var(--edge);stroke-width:1}",
+    "g text.decided{font-size:10px;font-weight:700;text-anchor:middle}",
+    "tspan.applied{fill:var(--new)}",
+    "tspan.declined{fill:var(--warn)}",
+)
 _DIFFERENCE_RULES = (
     ".added{--apart:var(--new);--ground:var(--new-bg)}",
     ".removed{--apart:var(--bad);--ground:var(--bad-bg)}",
@@ -151,5 +158,6 @@ _DIFFERENCE_RULES = (
 _FURTHER: dict[RuleSet, tuple[str, ...]] = {
     "marks": _DIFFERENCE_RULES,
     "declined": _DECLINED_RULES,
+    "decided": _DECIDED_RULES,
     "labels": _LABEL_RULES,
 }

@@ -8,6 +8,7 @@ from explorer.record import Recording
 from explorer.view.export.html_page import image
 from explorer.view.export.outputs import outputs
 from explorer.view.layout.placed_model import PlacedModel
+from explorer.view.picture.paper import printable
 from explorer.view.picture.png import png
 from explorer.view.picture.svg import svg
 
@@ -27,8 +28,9 @@ def cell_picture(
     if not outputs.pictures:
         return {}
     if outputs.png:
-        shown = png(recording, theme=theme, drawing=drawing, direction=direction)
-        return {"image/png": b64encode(shown).decode()}
+        theme = "dark" if theme == "dark" else "light"  # an image cannot follow the reader's system
     picture = svg(recording, theme=theme, drawing=drawing, direction=direction)
+    if outputs.png:
+        return {"image/png": b64encode(png(printable(picture))).decode()}
     # marimo rejects instances of subclasses of str
     return {"text/html": str(image(picture, label)), "image/svg+xml": str(picture)}

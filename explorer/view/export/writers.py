@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 from urllib.parse import urlencode
 
 from explorer.record import Recording
+from explorer.view.base.markup import Markup
 from explorer.view.model.heat import HeatMetric
-from explorer.view.replay.steps import position_at
+from explorer.view.replay.steps import position_at, whole_stage
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,8 @@ class ViewState:
     """depth down to which boxes are open, instead of ``open_boxes``; 0 closes all boxes"""
     edge_types: bool = False
     """whether a picture shows value types next to edges; a page shows them when zoomed in"""
+    width: float | None = None
+    """width in cm of a picture for a paper, with text of at least 6 pt; None keeps the natural size"""
 
     def position(self, recording: Recording) -> int:
         """Return the number of decisions taken at the step; for step None, all of them."""
@@ -72,19 +76,62 @@ def _html(recording: Recording, state: ViewState) -> str:
 
 
 def _svg(recording: Recording, state: ViewState) -> str:
-    from explorer.view.picture.svg import svg
+    from explorer.view.picture.paper import sized
 
-    return svg(recording, state.position(recording), **_drawn(state))
+    if state.width is None:
+        return _picture(recording, state)
+    picture, points = _printed(recording, state)
+    return sized(picture, points)
 
 
 def _png(recording: Recording, state: ViewState) -> bytes:
     from explorer.view.picture.png import png
 
-    return png(recording, state.position(recording), **_drawn(state))
+    picture, points = _printed(recording, state)
+    return png(picture, None if state.width is None else points)
 
 
-def _drawn(state: ViewState) -> dict[str, Any]:
-    return {name: getattr(state, name) for name in ("theme", "open_boxes", "direction", "depth", "edge_types")}
+def _pdf(recording: Recording, state: ViewState) -> bytes:
+    from explorer.view.picture.pdf import pdf
+
+    picture, points = _printed(recording, state)
+    return pdf(picture, recording.title or "recording", points)
+
+
+def _printed(recording: Recording, state: ViewState) -> tuple[Markup, float]:
+    """Return the picture for programs other than browsers, and its scale in pt per unit; theme "auto" is light."""
+    from explorer.view.picture.paper import NATURAL, points_per_unit, printable
+
+    picture = printable(_picture(recording, replace(state, theme="dark" if state.theme == "dark" else "light")))
+    return picture, NATURAL if state.width is None else points_per_unit(picture, state.width)
+
+
+def legible(recording: Recording, state: ViewState) -> tuple[int | None, float | None]:
+    """Return the largest depth at which a state's picture is legible at its width, or None and a width for depth 0."""
+    from explorer.view.picture.paper import IllegibleError
+
+    fitting, drawn = None, ""
+    for depth in count():
+        at_depth = replace(state, depth=depth, open_boxes=None)
+        picture = _picture(recording, at_depth)
+        if picture == drawn or depth == state.depth:
+            return fitting, None
+        try:
+            _printed(recording, at_depth)
+        except IllegibleError as error:
+            return fitting, error.needed if fitting is None else None
+        fitting, drawn = depth, picture
+    raise AssertionError("unreachable")
+
+
+def _picture(recording: Recording, state: ViewState) -> str:
+    from explorer.view.picture.svg import svg
+
+    drawn: dict[str, Any] = {
+        name: getattr(state, name) for name in ("theme", "open_boxes", "direction", "depth", "edge_types")
+    }
+    whole = None if state.step is None else whole_stage(recording, state.step, state.stage)
+    return svg(recording, state.position(recording), stage=whole, **drawn)
 
 
 def _dot(recording: Recording, state: ViewState) -> str:
@@ -109,6 +156,7 @@ WRITERS: Mapping[str, Callable[[Recording, ViewState], str | bytes]] = {
     ".html": _html,
     ".svg": _svg,
     ".png": _png,
+    ".pdf": _pdf,
     ".dot": _dot,
     ".txt": _text,
     ".json": _json,

@@ -6,9 +6,10 @@ A plotting library would neither match the browser's drawing nor give the same b
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from explorer.record import Recording
+from explorer.record import Recording, Stage, Verdict
 from explorer.record.gc_pause import gc_paused
 from explorer.record.reasons import counted_text
 from explorer.view.base import font
@@ -27,6 +28,7 @@ from explorer.view.replay.batch_rows import row_text, row_texts
 from explorer.view.replay.contents import batched, drawn_open, instant_at, open_spans
 from explorer.view.replay.state import State, state_at
 
+_VERDICTS: tuple[tuple[Verdict, str], ...] = (("applied", "✓"), ("declined", "✗"))
 _ROOM = 22
 """margin in px, for numbers to the left of nodes and titles above groups"""
 
@@ -43,14 +45,15 @@ def svg(
     direction: str = "down",
     depth: int | None = None,
     edge_types: bool = False,
+    stage: Stage | None = None,
 ) -> str:
     """Return a recording at a position (None: the end) as SVG; ``body`` selects one of its graphs.
 
     ``theme`` is "auto" (the reader's system setting), "light" or "dark"; ``drawing`` is the recording's drawing, if it
     exists already; ``marks`` are differences of nodes from another graph; ``open_boxes`` None leaves the choice of
     boxes to the layout, and ``depth`` instead opens boxes down to that depth; values flow in the ``direction`` "down"
-    or "right"; ``edge_types`` writes value types next to edges, if there is space. Raise ValueError for a position
-    outside 0 … ``end``.
+    or "right"; ``edge_types`` writes value types next to edges, if there is space; ``stage`` is shown as a whole, so
+    closed boxes have the numbers of its decisions inside. Raise ValueError for a position outside 0 … ``end``.
     """
     where = recording.end if position is None else position
     if not 0 <= where <= recording.end:
@@ -69,7 +72,7 @@ def svg(
         is_open = drawn_open(spans, wanted, instant_at(recording, where))
         outermost = model.tree.bodies[body]
         scene = compose(model, placed.at(where), is_open, outermost)
-        return _Picture(model, scene, state, is_open, outermost, where, marks or {}, edge_types).draw(theme)
+        return _Picture(model, scene, state, is_open, outermost, where, marks or {}, edge_types, stage).draw(theme)
 
 
 def _below(output: bool) -> int:
@@ -88,6 +91,7 @@ class _Picture:
         position: int,
         marks: Mapping[int, Difference],
         edge_types: bool,
+        stage: Stage | None,
     ) -> None:
         self.edge_types = edge_types
         self.marks = {slot: marks[node] for slot, node in state.shown.items() if node in marks}
@@ -95,7 +99,9 @@ class _Picture:
         self.is_open, self.outermost, self.position = is_open, outermost, position
         self.frames = frames(model, scene, state, is_open)
         self.fused = {slot for _, members in state.groups for slot in members}
+        self.closed_around = closed_around(model, scene)
         self.live = self._live()
+        self.decided = self._decided(stage)
         self.begun, self.written, self.removed = (
             boxes_with_nodes(model, position),
             boxes_with_nodes(model, 0),
@@ -115,6 +121,7 @@ class _Picture:
         key = f"{recording.fingerprint}\n{self.position}\n{theme}\n{self.outermost}"
         key += f"\n{sorted(self.marks.items())}" if self.marks else ""
         key += "\ntypes" * self.edge_types
+        key += f"\n{sorted(self.decided)}" if self.decided else ""
         key += f"\n{self.scene.direction}" * (self.scene.direction != "down")
         name = "ex" + hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()[:10]
         arrow = element("path", d="M0 0 8 4 0 8z", class_="head")
@@ -159,6 +166,7 @@ class _Picture:
         wanted: dict[RuleSet, bool] = {
             "marks": bool(self.marks),
             "declined": bool(self.state.declined_edges),
+            "decided": bool(self.decided),
             "labels": self.edge_types,
         }
         return [name for name, is_wanted in wanted.items() if is_wanted]
@@ -211,6 +219,7 @@ class _Picture:
                     ),
                     *(self._output_mark(x + wide, y + high) if output else ()),
                     *self._differences(inside, x, y + high + _below(output)),
+                    *(self._decisions(self.decided[box], x, y) if inside and box in self.decided else ()),
                     class_=" ".join(["closed", *["ghost"] * (not inside), *["member"] * (box in covered)]),
                 )
             )
@@ -233,6 +242,38 @@ class _Picture:
         counts = tally(self.marks[slot] for slot in inside if slot in self.marks)
         return pill(counts, x - 6, y) if counts else []
 
+    def _decided(self, stage: Stage | None) -> dict[int, Counter[Verdict]]:
+        """Return the numbers of a whole stage's decisions about the nodes that closed boxes hide, by verdict."""
+        counts: dict[int, Counter[Verdict]] = {}
+        recording, slots = self.model.recording, self.model.slots
+        if stage is None:
+            return counts
+        rows = {index: recording.decisions[index] for index in range(stage.first, stage.last)}
+        subjects = {index: {*row.subjects, *row.produced} for index, row in rows.items()}
+        for times in (recording.nodes.born, recording.nodes.gone):
+            for node, index in enumerate(times):
+                if index in subjects:
+                    subjects[index].add(node)
+        for index, nodes in subjects.items():
+            drawn = [slots.of[node] for node in nodes if slots.of[node] >= 0]
+            for box in {self.closed_around[self.model.tree.box_of[slot]] for slot in drawn} & self.live.keys():
+                counts.setdefault(box, Counter())[rows[index].verdict] += 1
+        return counts
+
+    def _decisions(self, counts: Mapping[Verdict, int], x: int, y: int) -> list[Markup]:
+        """Draw the numbers of a stage's applied and declined decisions at the upper left corner of a closed box."""
+        parts = [(verdict, f"{counts[verdict]:,}{sign}") for verdict, sign in _VERDICTS if counts[verdict]]
+        text = " ".join(part for _, part in parts)
+        width = round(font.width(text, 10, True)) + 12
+        spans = [
+            element("tspan", f"{' ' * (number > 0)}{part}", class_=verdict)
+            for number, (verdict, part) in enumerate(parts)
+        ]
+        return [
+            element("rect", x=x - 6, y=y - 10, width=width, height=14, rx=7, class_="decided"),
+            element("text", *spans, x=x - 6 + width / 2, y=y + 0.5, class_="decided"),
+        ]
+
     def _closed(self) -> dict[int, list[int]]:
         """Return the slots inside the closed boxes that are drawn as boxes and are not covered by an outline."""
         covered = {box for frame in self.frames for box in frame.boxes}
@@ -244,9 +285,8 @@ class _Picture:
 
     def _live(self) -> dict[int, list[int]]:
         live: dict[int, list[int]] = {box: [] for box in self.scene.boxes if box not in self.is_open}
-        closed, box_of = closed_around(self.model, self.scene), self.model.tree.box_of
         for slot in self.state.shown:
-            box = closed[box_of[slot]]
+            box = self.closed_around[self.model.tree.box_of[slot]]
             if box in live:
                 live[box].append(slot)
         return live

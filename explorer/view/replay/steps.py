@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from explorer.record import Recording
-from explorer.record.errors import OperandError
+from explorer.record import Recording, Stage
+from explorer.record.errors import OperandError, UnknownNameError
 
 
 def stage_kernels(recording: Recording) -> list[list[int]]:
@@ -68,14 +68,28 @@ def step_at(recording: Recording, position: int) -> int:
     )
 
 
+def stage_start(recording: Recording, name: str) -> int:
+    """Return the last step before a stage, at which it is shown as a whole; raise UnknownNameError for other names."""
+    names = [stage.name for stage in recording.stages]
+    if name not in names:
+        raise UnknownNameError(name, kind="stage", known=names)
+    return [0, *stage_ends(recording)][names.index(name)]
+
+
+def whole_stage(recording: Recording, step: int, name: str) -> Stage | None:
+    """Return the named stage if the step is the last one before it, at which the stage is shown as a whole."""
+    later = zip(recording.stages[1:], stage_ends(recording), strict=False)
+    return next((stage for stage, start in later if stage.name == name and step == start), None)
+
+
 def position_at(recording: Recording, step: int, name: str = "") -> int:
     """Return the number of decisions taken at a step; kernels that a stage orders or runs follow its decisions.
 
     At the last step before the named stage, that stage is shown as a whole, with all its decisions taken.
     """
+    if (whole := whole_stage(recording, step, name)) is not None:
+        return whole.last
     stages, starts = recording.stages, [0, *stage_ends(recording)]
-    if any(stage.name == name and step == start for stage, start in zip(stages[1:], starts[1:], strict=False)):
-        return next(stage.last for stage in stages[1:] if stage.name == name)
     for stage, start, end in zip(stages, starts, starts[1:], strict=False):
         if step <= end:
             return stage.first + min(step - start, stage.last - stage.first)

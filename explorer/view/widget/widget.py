@@ -31,7 +31,7 @@ from explorer.view.model.heat import HeatMetric, overlay
 from explorer.view.model.stage_texts import first_nan
 from explorer.view.payload.stored import MIME, stored
 from explorer.view.payload.view_payload import answer, payload
-from explorer.view.replay.steps import predictable, stage_ends, step_at
+from explorer.view.replay.steps import predictable, stage_ends, stage_start, step_at
 from explorer.view.tree.scopes import NodesByName, nodes_at, nodes_named, scope_path
 from explorer.view.widget.front_end import NotebookWidget
 
@@ -476,7 +476,7 @@ class GraphView(NotebookWidget):
     @property
     def is_whole(self) -> bool:
         """Whether the view shows the result of the whole stage, not one of its steps."""
-        return self.has_stage(self.stage) and self.step == self._start_of(self.stage)
+        return self.has_stage(self.stage) and self.step == stage_start(self.recording, self.stage)
 
     def has_stage(self, name: str) -> bool:
         """Return whether there is a stage with that name."""
@@ -486,12 +486,7 @@ class GraphView(NotebookWidget):
         """Show a stage as a whole."""
         # Both are set before either is observed, since one would otherwise change the other.
         with self.hold_trait_notifications():
-            self.stage, self.step = name, self._start_of(name)
-
-    def _start_of(self, name: str) -> int:
-        """Return the last step before a stage."""
-        index = [stage.name for stage in self.recording.stages].index(name)
-        return self._ends[index - 1] if index else 0
+            self.stage, self.step = name, stage_start(self.recording, name)
 
     def place_of(self, step: int) -> tuple[str, int]:
         """Return the name of the stage of a step, and the step's index in it."""
@@ -538,7 +533,7 @@ class GraphView(NotebookWidget):
     @traitlets.observe("stage")
     def _follow_stage(self, change: dict[str, Any]) -> None:
         if change["new"] and not self._is_inside(self.step, change["new"]):
-            self.step = self._start_of(change["new"])
+            self.step = stage_start(self.recording, change["new"])
 
     def _stage_at(self, step: int) -> int:
         return next(index for index, end in enumerate(self._ends) if step <= end)
