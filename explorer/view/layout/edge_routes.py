@@ -168,8 +168,9 @@ class EdgeRoutes:
     def _route(self, edge: int, marks: list[_Mark]) -> list[int]:
         """Return the control points of an edge: a curve between each two rows, and a line along the rows between."""
         first, last = self._ends(edge)
-        points = [marks[0].x, self._engine_routes[edge][1]]
-        end = self._engine_routes[edge][-1]
+        tail, head = self._graph.edges[edge]
+        points = [marks[0].x, self._engine_routes[edge][1] if tail < 0 else self._side(tail, 1)]
+        end = self._engine_routes[edge][-1] if head < 0 else self._side(head, -1)
         for row, (mark, following) in enumerate(pairwise(marks), first):
             is_first, is_last = row == first, row + 1 == last
             if mark.x == following.x and not (is_first or is_last):
@@ -182,6 +183,10 @@ class EdgeRoutes:
             points += [mark.x, points[-1] + handle, following.x, stop - handle, following.x, stop]
         _line(points, end)
         return points
+
+    def _side(self, item: int, side: int) -> int:
+        """Return the height of the upper (−1) or lower (1) side of an item."""
+        return self._centres[item][1] + side * (self._graph.sizes[item][1] // 2)
 
     def _border(self, row: int, side: int, across: list[int] | None) -> int:
         """Return the upper (−1) or lower (1) border of a row's items, or of those within an interval of x."""
