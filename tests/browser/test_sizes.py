@@ -128,10 +128,10 @@ def test_a_sentence_that_does_not_fit_is_scrolled_by_keyboard(show):
 
 
 def test_a_graph_that_stays_legible_is_seen_whole_at_first(show):
-    """A graph that fits at a scale of 0.6 or more is shown completely, a larger one legibly from its top."""
+    """A graph that fits at a scale of 0.75 or more is shown completely, a larger one legibly from its top."""
     view = show(sample.mlp())
     scale = float(re.search(r"scale\(([\d.]+)\)", view.locator(".ex-graph").get_attribute("style"))[1])
-    assert 0.6 <= scale <= 1.25
+    assert 0.75 <= scale <= 1.25
     stage = view.locator(".ex-stage").bounding_box()
     for item in view.locator(".ex-graph [data-key]").all():
         at = item.bounding_box()

@@ -20,7 +20,17 @@ from explorer.record.view_choices import Direction
 from explorer.view.base import font
 from explorer.view.layout.direction import exchanged
 from explorer.view.layout.edge_labels import edge_labels
-from explorer.view.layout.layout_engine import Layered, LayoutEngine, LayoutGraph, Placed, cost, trunk
+from explorer.view.layout.layout_engine import (
+    COMPACT,
+    GAP,
+    RANK_GAP,
+    Layered,
+    LayoutEngine,
+    LayoutGraph,
+    Placed,
+    cost,
+    trunk,
+)
 from explorer.view.layout.positions import BoxLayout
 from explorer.view.layout.recorded_parts import RecordedParts, ends
 from explorer.view.model.labels import TITLE as TITLE_SIZE
@@ -286,7 +296,13 @@ def _graph(
             if table == "box" and not model.tree.boxes[index].is_operator
         ),
         title=_title(model, box),
+        gaps=_gaps(direction) if is_recorded or model.first_change < 0 else (GAP, RANK_GAP),
     )
+
+
+def _gaps(direction: Direction) -> tuple[int, int]:
+    """Return the gaps of a graph that no pass has changed, so that it has no numbers and no titles of groups."""
+    return COMPACT, COMPACT if direction == "down" else RANK_GAP
 
 
 def _title(model: Model, box: int) -> int:

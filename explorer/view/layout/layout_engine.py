@@ -10,6 +10,8 @@ from explorer.view.tree.topological import ranks
 
 GAP, RANK_GAP = 36, 42
 """px between items of a rank (space for a node's number) and between ranks (space for a group's title)"""
+COMPACT = 28
+"""the same px in a graph without numbers and groups; ranks are further apart if names are written along edges"""
 _SWEEPS = 4
 
 
@@ -31,6 +33,8 @@ class LayoutGraph:
     """boxes that become much larger when they are opened; routes next to them are prepared for this"""
     title: int = 0
     """width in px of the title above everything"""
+    gaps: tuple[int, int] = (GAP, RANK_GAP)
+    """px between items of a rank, and between ranks"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,8 @@ def _order(rows: list[list[int]], graph: LayoutGraph) -> None:
 
 
 def _coordinates(rows: list[list[int]], graph: LayoutGraph) -> Placed:
-    widths = [sum(graph.sizes[item][0] for item in row) + GAP * (len(row) - 1) for row in rows]
+    gap, rank_gap = graph.gaps
+    widths = [sum(graph.sizes[item][0] for item in row) + gap * (len(row) - 1) for row in rows]
     wide = max(widths, default=0)
     centres = [(0, 0)] * len(graph.sizes)
     top = 0
@@ -116,9 +121,9 @@ def _coordinates(rows: list[list[int]], graph: LayoutGraph) -> Placed:
         left = (wide - width) // 2
         for item in row:
             centres[item] = (left + graph.sizes[item][0] // 2, top + high // 2)
-            left += graph.sizes[item][0] + GAP
-        top += high + RANK_GAP
-    size = (wide, max(0, top - RANK_GAP))
+            left += graph.sizes[item][0] + gap
+        top += high + rank_gap
+    size = (wide, max(0, top - rank_gap))
     tops = _ports(
         [(-1 - tail, centres[head][0]) for tail, head in graph.edges if tail < 0 <= head], graph.order[0], wide
     )

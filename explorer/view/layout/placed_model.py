@@ -16,7 +16,7 @@ from explorer.view.model.picture_model import Model, build_model
 
 Frame: TypeAlias = tuple[int, int, float]
 """width and height in px, and the minimum scale at which text is legible"""
-CELL: Frame = 940, 405, 0.6
+CELL: Frame = 940, 405, 0.75
 """frame of a cell's canvas without its margins, in which a reader can zoom and open boxes"""
 PAGE: Frame = 1120, 745, 0.6
 """frame of the canvas of a page in a window of 1440×900 px"""

@@ -32,12 +32,12 @@ def test_a_model_opens_on_as_many_levels_as_fit_legibly(name: str) -> None:
     drawing = draw(ex.open(MODELS / name).preview_plan().recording)
     for frame in (CELL, PAGE, PICTURE):
         opened = drawing.open_boxes(frame)
-        is_whole = fits(compose(drawing.model, drawing.layouts, opened).size, frame)
+        is_whole = fits(compose(drawing.model, drawing.recorded, opened).size, frame)
         assert is_whole or opened == set(drawing.model.tree.bodies)
         wider = drawing.layouts.opened()
         assert opened <= wider
         if opened != wider:
-            assert not fits(compose(drawing.model, drawing.layouts, wider).size, frame)
+            assert not fits(compose(drawing.model, drawing.recorded, wider).size, frame)
 
 
 @pytest.mark.spec("V-24")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import pytest
 
 import explorer as ex
-from explorer.view.layout.layout_engine import Placed
+from explorer.view.layout.layout_engine import COMPACT, RANK_GAP, Placed
 from explorer.view.layout.placed_model import PlacedModel, draw
 from explorer.view.layout.placement import compose
 from explorer.view.picture.svg import svg
@@ -98,3 +98,15 @@ def test_a_mirror_image_exchanges_left_and_right() -> None:
     image = placed.mirrored()
     assert image == Placed((10, 6), [(8, 1), (3, 5)], [[8, 1, 7, 2, 4, 4, 3, 5]], ([8], [3, 1]))
     assert image.mirrored() == placed
+
+
+def test_the_recorded_graph_has_no_space_for_numbers_and_titles() -> None:
+    x = ex.tensor([1.0, 2.0], name="x")
+    placed = draw(ex.explore(ex.tanh(ex.exp(x)), run=False).recording)
+    assert placed.model.first_change >= 0
+    gaps = [
+        {low[1] - high[1] - high[3] for high, low in pairwise(layouts[0].rects)}
+        for layouts in (placed.recorded, placed.layouts)
+    ]
+    assert gaps[0] == {COMPACT}
+    assert min(gaps[1]) >= RANK_GAP

@@ -8,6 +8,8 @@ const [SMALLEST, LARGEST] = [0.02, 3];
 export const READABLE = 0.82;
 /** Minimum scale at which a graph is legible. */
 export const LEGIBLE = 0.6;
+/** Minimum initial scale of a whole graph, at which names have a height of 9 px. */
+const CLEAR = 0.75;
 const ROOM = 14;
 /** Maximum scale of a graph that is fitted into view. */
 const WHOLE = 1.25;
@@ -76,7 +78,7 @@ export class Camera {
     if (!view.width || !view.height || !width || !height) return;
     const whole = this.whole([width, height]);
     this.smallest = Math.min(SMALLEST, whole);
-    this.scale = Math.min(LARGEST, opening && whole < LEGIBLE ? opening : whole);
+    this.scale = Math.min(LARGEST, opening && whole < CLEAR ? opening : whole);
     const at = (room, length, along, other) => {
       const spare = room - length * this.scale;
       if (!opening || spare >= (along ? 2 * ROOM : 0)) return spare / 2;

@@ -1,21 +1,13 @@
 // Initial view of a graph that does not fit into its canvas.
 
 import { flowsRight } from "../scene/direction.js";
-import { LEGIBLE, READABLE } from "./camera.js";
-
-/** Minimum number of visible items. With fewer, most of the canvas is empty, so a graph is shown smaller if this at least doubles them. */
-const FEW = 8;
+import { READABLE } from "./camera.js";
 
 /** Show the start of a view's graph at a legible scale. @param {import("../view.js").View} view */
 export function begin({ camera, placement, scene, trace }) {
   const right = flowsRight(trace.layout);
   const items = standing(placement, scene);
-  const seenAt = (scale) => {
-    camera.fit(placement.size, scale, right, (length, room) => beginning(items, right, length, room));
-    return items.filter(([x, y, wide, high]) => camera.shows([x, y, x + wide, y + high])).length;
-  };
-  const seen = seenAt(READABLE);
-  if (seen < FEW && seen < items.length && seenAt(LEGIBLE) < 2 * seen) seenAt(READABLE);
+  camera.fit(placement.size, READABLE, right, (length, room) => beginning(items, right, length, room));
 }
 
 /**
