@@ -447,8 +447,10 @@ def compare_values(
 
     watch(list(counterparts), take)
     if any(row.is_converted for row in rows.values()):
-        # Also the operands that the plan has removed, since a quantizer needs the names of all operators.
-        rest = [name for name in counterparts if name not in rows and name not in apart]
+        # Also operands that the plan has removed in all forms: of each the last form, which the next operators read.
+        compared = {counterparts[name] for name in rows}
+        last = {counterpart: name for name, counterpart in counterparts.items() if counterpart not in compared}
+        rest = [*last.values()]
         if rest:
             watch_own(OwnNet(edits.changed(operands.definition, outputs=rest), {}, {}), {}, rest, take)
         sources = _sources(operands, counterparts, values, types())
