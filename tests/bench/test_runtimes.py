@@ -154,3 +154,64 @@ def _graph(name: str) -> tuple[Graph, dict[str, Any], set[str]]:
     lstm = Node("UNIDIRECTIONAL_SEQUENCE_LSTM", operands, ["y"], "UnidirectionalSequenceLSTMOptions", options)
     graph = Graph(tensors, [lstm, Node("TANH", ["y"], ["z"])], ["x"], ["z"])
     return graph, {"x": rng.normal(size=(1, steps, size)).astype(np.float32)}, {lstm.type, "TANH"}
+
+
+def test_own_quantised_kernels_next_to_litert(tmp_path: Path) -> None:
+    """Print, for all cases with 8-bit operands, how many results equal LiteRT's, without and with its delegates."""
+    equal = {"without delegates": 0, "with delegates": 0}
+    differ: dict[str, int] = {"without delegates": 0, "with delegates": 0}
+    count = nodes = operators = 0
+    for name, case in CASES.items():
+        if "int8" not in name or "many" in name:
+            continue
+        path = tmp_path / "m.tflite"
+        path.write_bytes(case.file())
+        net, inputs = ex.open(path), tuple(case.inputs())
+        own: Any = net.run(*inputs)
+        if isinstance(own, dict) or np.asarray(own).dtype.kind not in "iu":
+            continue
+        run = net._runtime_run("litert")
+        arrays = net.session.checked_arrays(inputs, {})
+        [output] = net.definition.outputs
+        values = {
+            "without delegates": run.values(arrays).get(net.definition.blob(output).blob),
+            "with delegates": next(iter(run.outputs(arrays).values())),
+        }
+        count += 1
+        recorded = ex.open(path).explore().recording
+        nodes += sum(1 for node in range(len(recorded.nodes)) if recorded.nodes.kind[node] == "operation")
+        operators += len(net.definition.operators)
+        for kind, value in values.items():
+            steps = np.abs(np.asarray(own, np.int64) - np.asarray(value, np.int64))
+            equal[kind] += bool((steps == 0).all())
+            differ[kind] = max(differ[kind], int(steps.max()))
+    print(f"\n{count} cases of 8-bit integers, {operators} operators, {nodes} nodes of Explorer")
+    for kind, number in equal.items():
+        print(f"{kind:18} all elements equal in {number} cases, largest difference {differ[kind]} steps")
+    assert max(differ.values()) <= 1
+
+
+def test_time_of_a_quantised_convolution(tmp_path: Path) -> None:
+    """Print the times of an 8-bit convolution with 64 channels by Explorer and by LiteRT."""
+    rng = np.random.default_rng(0)
+    filters = rng.integers(-127, 128, (64, 3, 3, 64), np.int8)
+    tensors = {
+        "x": Tensor((1, 56, 56, 64), "int8", scale=(0.05,), zero_point=(3,)),
+        "w": constant(filters, "int8", scale=(0.01,) * 64, zero_point=(0,) * 64),
+        "b": constant(rng.integers(-1000, 1000, 64), "int32", scale=(0.0005,) * 64, zero_point=(0,) * 64),
+        "y": Tensor((1, 56, 56, 64), "int8", scale=(0.4,), zero_point=(-5,)),
+    }
+    options = {"Padding": tflite.Padding.SAME, "StrideH": 1, "StrideW": 1, "DilationHFactor": 1, "DilationWFactor": 1}
+    node = Node("CONV_2D", ["x", "w", "b"], ["y"], "Conv2DOptions", options)
+    path = tmp_path / "conv.tflite"
+    path.write_bytes(Writer().file([Graph(tensors, [node], ["x"], ["y"])]))
+    net, x = ex.open(path), rng.integers(-128, 128, (1, 56, 56, 64), np.int8)
+    for executor in ("simple", "litert"):
+        times = []
+        for _ in range(10):
+            began = perf_counter()
+            net.run(x, executor=executor)
+            times.append((perf_counter() - began) * 1e3)
+        print(f"{executor:8} {min(times):8.2f} ms")
+    own, theirs = net.run(x), net.run(x, executor="litert")
+    print(f"largest difference {np.abs(own.astype(int) - theirs.astype(int)).max()} steps")
