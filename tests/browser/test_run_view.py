@@ -274,3 +274,16 @@ def test_a_closed_box_shows_how_many_kernels_compute_its_nodes(show):
     expect(projection).to_have_attribute("aria-label", re.compile("2 kernels"))
     press(view, "Home")
     expect(projection).not_to_contain_text("kernels")
+
+
+@pytest.mark.spec("V-13")
+def test_the_rows_of_a_small_matrix_are_on_separate_lines(show):
+    """The panel shows the elements of a small value as NumPy prints them."""
+    plan = ex.EvalPlan(record="values")
+    handle = plan.register(ex.exp(ex.tensor([[0.0, 0.0], [0.0, 0.0]])))
+    plan.eval()
+    assert handle.data() is not None
+    view = show(plan.recording)
+    press(view, "End")
+    node(view, "exp").click()
+    assert view.locator(".ex-elements").inner_text() == "[[1., 1.],\n [1., 1.]]"

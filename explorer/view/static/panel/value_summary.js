@@ -12,7 +12,8 @@ export function valueView(summary) {
   if (summary.thumbnail.length) root.append(pictured(summary));
   // strings and empty arrays have no statistics
   if (summary.min !== null || summary.nan + summary.inf > 0) root.append(statistics(summary));
-  if (summary.elements) root.append(html("code", { class: "ex-elements" }, scalarText(summary) || summary.elements));
+  // Python escapes the line breaks between rows.
+  if (summary.elements) root.append(html("code", { class: "ex-elements" }, scalarText(summary) || summary.elements.replaceAll("\\n", "\n")));
   return root;
 }
 
