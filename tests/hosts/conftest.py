@@ -47,7 +47,7 @@ class Host:
         """Write a program; its view writes its step into the file ``step`` whenever the step changes."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(self._observed(source), encoding="utf-8")
+        path.write_text(self.observed(source), encoding="utf-8")
         return path
 
     def write_notebook(self, name: str, *, is_executed: bool, text: str = "# A view", start: str = "") -> Path:
@@ -56,7 +56,7 @@ class Host:
         If it ``is_executed``, a program has run its cells.
         """
         cells = [new_code_cell(start)] if start else []
-        cells += [new_markdown_cell(text), new_code_cell(self._observed(CELL))]
+        cells += [new_markdown_cell(text), new_code_cell(self.observed(CELL))]
         kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
         notebook = new_notebook(cells=cells, metadata={"kernelspec": kernel})
         nbformat.write(notebook, self.folder / name)
@@ -64,7 +64,7 @@ class Host:
             self.run("nbconvert", "--to=notebook", "--execute", "--inplace", name)
         return self.folder / name
 
-    def _observed(self, source: str) -> str:
+    def observed(self, source: str) -> str:
         return CREATED.sub(OBSERVED.format(step=self.folder / "step"), source)
 
     def run(self, *command: str) -> str:
@@ -72,7 +72,7 @@ class Host:
         done = subprocess.run(
             [sys.executable, "-m", *command],
             cwd=self.folder,
-            env=self._environment(),
+            env=self.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -91,7 +91,7 @@ class Host:
             server = subprocess.Popen(
                 [sys.executable, "-m", *(part.replace("PORT", port) for part in command)],
                 cwd=self.folder,
-                env={**self._environment(), **variables},
+                env={**self.environment(), **variables},
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -151,7 +151,7 @@ class Host:
                     os.killpg(server.pid, how)
                     server.wait(10)
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         # Programs must not read the user's settings, and use the sources, also in kernels that they start.
         home = {name: str(self.folder / "home") for name in ("HOME", "XDG_CONFIG_HOME", "IPYTHONDIR")}
         paths = os.pathsep.join((str(self.folder), str(ROOT)))
