@@ -150,6 +150,7 @@ def test_functions_of_nan_and_of_large_numbers_equal_torch() -> None:
         np.testing.assert_allclose(value, wanted.numpy(), rtol=1e-6)
 
 
+@pytest.mark.spec("Q-11")
 def test_a_module_is_called_with_the_given_arguments() -> None:
     """Test a trailing dict, nested structures, keyword-only arguments, defaults and constants."""
     from collections import OrderedDict, namedtuple
@@ -200,6 +201,7 @@ def test_a_module_is_called_with_the_given_arguments() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning")
+@pytest.mark.spec("Q-11")
 def test_torchscript_modules_are_converted() -> None:
     """Test traced, scripted, frozen and loaded ones; the error of one that torch cannot convert has an alternative."""
     import io
@@ -241,6 +243,7 @@ def test_torchscript_modules_are_converted() -> None:
         ex.open(scripted, ())
 
 
+@pytest.mark.spec("Q-11")
 def test_a_module_without_values_is_drawn(tmp_path: Path) -> None:
     """For a module on the meta device, or of fake tensors, runs and saving raise an error that names the missing
     values."""

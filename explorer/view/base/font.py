@@ -46,10 +46,26 @@ def _advance(character: str, bold: bool) -> float:
     return 0.84 if ord(character) < 0x530 or character in "×−→≤≥✓✗" else 1.0
 
 
+class _Advances(dict[str, float]):
+    """Table from a character to its advance width in em, filled at the first use of each character."""
+
+    def __init__(self, bold: bool) -> None:
+        super().__init__()
+        self._bold = bold
+
+    def __missing__(self, character: str) -> float:
+        self[character] = advance = _advance(character, self._bold)
+        return advance
+
+
+_ADVANCES = _Advances(False), _Advances(True)
+"""advance widths of the regular and the bold font"""
+
+
 @lru_cache(maxsize=8192)
 def width(text: str, size: float, bold: bool = False) -> float:
     """Return the width of a line of text in px at a font size in px."""
-    return size * sum(_advance(character, bold) for character in text)
+    return size * sum(map(_ADVANCES[bold].__getitem__, text))
 
 
 @lru_cache(maxsize=8192)
@@ -57,14 +73,14 @@ def shorten(text: str, limit: float, size: float, bold: bool = False) -> str:
     """Return the text, or its beginning and end joined by "…" so that it is at most ``limit`` px wide."""
     if len(text) <= 400 and width(text, size, bold) <= limit:
         return text
-    remaining = limit - width("…", size, bold)
+    remaining, advances = limit - width("…", size, bold), _ADVANCES[bold]
     head, tail = [], []
     for front, back in zip(text[:400], reversed(text[-400:]), strict=False):
-        remaining -= size * _advance(front, bold)
+        remaining -= size * advances[front]
         if remaining < 0:
             break
         head.append(front)
-        remaining -= size * _advance(back, bold)
+        remaining -= size * advances[back]
         if remaining < 0:
             break
         tail.append(back)

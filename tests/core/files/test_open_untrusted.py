@@ -33,6 +33,7 @@ def test_other_than_regular_files_raise_an_error_immediately(tmp_path: Path) -> 
                 opened(tmp_path / name)
 
 
+@pytest.mark.spec("Q-11")
 @pytest.mark.parametrize("extension", extensions())
 def test_a_git_lfs_pointer_is_recognized(tmp_path: Path, extension: str) -> None:
     """Every format has the same message and fix."""

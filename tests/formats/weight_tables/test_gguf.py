@@ -124,6 +124,7 @@ def test_a_header_with_excessive_claims_raises_an_error(name: str, tmp_path: Pat
         ex.open(path)
 
 
+@pytest.mark.spec("Q-11")
 def test_a_tensor_of_an_unknown_type_is_listed(tmp_path: Path) -> None:
     """Newer types have a row with the bytes up to the next tensor, but no values."""
     path = tmp_path / "x.gguf"

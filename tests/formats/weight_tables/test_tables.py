@@ -208,9 +208,13 @@ def halves() -> dict[str, dict[str, Any]]:
     return {f"model-{n}-of-2.safetensors": {name: ARRAYS[name] for name in names[n::2]} for n in (0, 1)}
 
 
+@pytest.mark.spec("Q-11", headline=True)
 def test_an_index_opens_the_files_next_to_it(tmp_path: Path) -> None:
-    """One table contains the tensors of all files; a linked index, as in download caches, uses the link's target
-    folder."""
+    """Open files as they come: sharded safetensors, Git LFS pointers, TorchScript modules and modules without values.
+
+    One table contains the tensors of all files of an index. A linked index, as in download caches, uses the folder of
+    the link's target.
+    """
     index = sharded(tmp_path / "blobs", halves())
     snapshot = tmp_path / "snapshot"
     snapshot.mkdir()

@@ -91,8 +91,11 @@ def check_real(op: OperatorContext, moves: bool = False, activation: bool = Fals
     no_activation = activation or definition.arguments.get("fused_activation_function", "NONE") == "NONE"
     if moves and no_activation and len(scales) == 1 and isinstance(next(iter(scales))[0], float):
         return
+    # the result has a scale, too, unless only weights are quantised and the operator computes in float32
+    is_hybrid = all(name in definition.weights for name in quantized)
     raise OperandError(
-        f"{', '.join(quantized)}: quantised integers with a scale and a zero point",
+        f"{', '.join(quantized)}: quantised integers with a scale and a zero point"
+        + ", although the other operands are floats (dynamic-range quantisation)" * is_hybrid,
         rule=f"{definition.type}: operands and results must not be quantised"
         + ", unless they share one scale and zero point and there is no activation" * moves
         + "; quantised arithmetic is not supported",

@@ -75,6 +75,9 @@ export class Totals {
     this.slotTimes = trace.layout.slots.map((slot) => slot.nodes.reduce((sum, node) => sum + this.time[node], 0));
     /** @type {Metric[]} the metrics that have values */ this.metrics = trace.metrics.filter(({ name }) => (name === "time" ? this.clock : !name.startsWith("flops") || trace.nodes.flops.some((flops) => flops !== null)));
     this.own = this.metrics.filter(({ values }) => values);
+    const names = Object.keys(this.#nothing());
+    /** names of the costs of which a box has the sum */ this.sums = names.filter((name) => !name.startsWith(MOST));
+    /** names of the costs of which a box has the largest */ this.largest = names.filter((name) => name.startsWith(MOST));
     /** number of decisions that had changed the graph when `boxes` was computed, −1 before */ this.changes = -1;
     /** @type {Cost[]} */ this.boxes = [];
     /** the recorded readers of each node, found when first asked for @type {RowIndex | undefined} */ this.readers = undefined;
@@ -109,7 +112,7 @@ export class Totals {
     const { flops, bytes, born } = trace.nodes;
     const inside = this.#inside(box);
     const most = (nodes) => nodes.reduce((best, node) => (best < 0 || flops[node] > flops[best] ? node : best), -1);
-    const main = most([...inside].filter((node) => born[node] < 0 && this.node(node).operations && (flops[node] || bytes[node])));
+    const main = most([...inside].filter((node) => born[node] < 0 && (flops[node] || bytes[node]) && this.#isOperation(node)));
     const final = trace.resolver(trace.decisions.length);
     // If the operation has a part of its kernel's time, the box does its work itself.
     if (main < 0 || (inside.has(final[main]) && this.time[final[main]])) return -1;
@@ -151,24 +154,37 @@ export class Totals {
 
   /** Return the cost of a single node, without its time, at the position of the last call of `at`. @param {number} node @returns {Cost} */
   node(node) {
-    const { kind, flops, bytes } = this.trace.nodes;
+    const { flops, bytes } = this.trace.nodes;
     const { parameters, weights, others } = this.trace.recording.leaves;
-    return {
+    /** @type {Cost} */ const cost = {
       nodes: 1,
-      operations: kind[node] === "operation" || kind[node] === "call" ? 1 : 0,
+      operations: this.#isOperation(node) ? 1 : 0,
       parameters: parameters[node] ?? 0,
       weights: weights[node] ?? 0,
       others: others[node] ?? 0,
       flops: flops[node] ?? 0,
       bytes: this.inner.has(node) ? 0 : bytes[node],
       time: 0,
-      ...Object.fromEntries(this.own.flatMap((metric) => [
-        [sumName(metric), metric.values[node]],
-        [perName(metric), metric.per?.[node] ?? 0],
-        [mostName(metric), metric.values[node] ? nodeValue(metric, node) : -Infinity],
-        [countName(metric), metric.values[node] ? 1 : 0],
-      ])),
     };
+    for (const metric of this.own) {
+      const value = metric.values[node];
+      cost[sumName(metric)] = value;
+      cost[perName(metric)] = metric.per?.[node] ?? 0;
+      cost[mostName(metric)] = value ? nodeValue(metric, node) : -Infinity;
+      cost[countName(metric)] = value ? 1 : 0;
+    }
+    return cost;
+  }
+
+  #isOperation(node) {
+    const kind = this.trace.nodes.kind[node];
+    return kind === "operation" || kind === "call";
+  }
+
+  /** Add a cost to a sum. @param {Cost} sum @param {Cost} cost */
+  #add(sum, cost) {
+    for (const name of this.sums) sum[name] += cost[name];
+    for (const name of this.largest) sum[name] = Math.max(sum[name], cost[name]);
   }
 
   /** Return the costs of all boxes after `position` decisions, in the order of the boxes. @returns {Cost[]} */
@@ -184,13 +200,13 @@ export class Totals {
     slots.forEach((slot, index) => {
       if (trace.boxOf[index] < 0) return;
       const box = this.boxes[trace.boxOf[index]];
-      for (const node of slot.nodes) if (trace.exists(node, position)) add(box, this.node(node));
+      for (const node of slot.nodes) if (trace.exists(node, position)) this.#add(box, this.node(node));
       // A run belongs to the final graph, so its times are shown at their final slots at every position.
       box.time += this.slotTimes[index];
     });
     this.#subtractRepeated(position);
     // Visit inner boxes first, so that one addition for each box is enough.
-    for (const box of this.#insideOut()) if (boxes[box].parent >= 0) add(this.boxes[boxes[box].parent], this.boxes[box]);
+    for (const box of this.#insideOut()) if (boxes[box].parent >= 0) this.#add(this.boxes[boxes[box].parent], this.boxes[box]);
     return this.boxes;
   }
 
@@ -234,10 +250,6 @@ export class Totals {
     for (const box of order) for (const item of boxes[box].items) if (item.box !== undefined) order.push(item.box);
     return order.reverse();
   }
-}
-
-function add(sum, cost) {
-  for (const name of Object.keys(sum)) sum[name] = name.startsWith(MOST) ? Math.max(sum[name], cost[name]) : sum[name] + cost[name];
 }
 
 /** Return the leaves of each stored tensor that has several; parameters and other leaves are summed separately. */
