@@ -92,7 +92,7 @@ class _BoxSummarizer:
                 steps += self._step(index, inlined=box.kind == "batch")
                 continue
             inner = self._boxes[index]
-            if inner.is_operator:
+            if inner.is_operator or inner.steps:
                 steps.append(self._operator(inner))
             elif inner.count > 1:
                 steps.append(f"{inner.label} ×{inner.count:,}")

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from explorer.record import Recording
+from explorer.record.reasons import counted_text
 from explorer.view.base import font
 from explorer.view.folding.fold import fold
 from explorer.view.model.box_summary import batch_lines, contents
@@ -77,6 +78,7 @@ def build_model(recording: Recording) -> Model:
     # The order matters: scopes become boxes before anything is folded; the open boxes are chosen among all boxes; and
     # below, a closed operator represents its contents in kernel groups.
     fold(recording, slots, tree)
+    _count_steps(recording, slots, tree)
     edges, recorded = lifted(tree, slots)
     choose_open(recording, slots, tree, recorded)
     lines = Lines(recording, slots.of)
@@ -111,6 +113,18 @@ def build_model(recording: Recording) -> Model:
     )
 
 
+def _count_steps(recording: Recording, slots: Slots, tree: Tree) -> None:
+    """Store the number of steps of each recurrent operator or layer: the innermost typed box around a recurrence."""
+    nodes = recording.nodes
+    for node, callee in enumerate(nodes.callee):
+        length = nodes.attributes.get(node, {}).get("length", "") if callee >= 0 and nodes.born[node] < 0 else ""
+        box = tree.box_of[slots.of[node]] if length.isdigit() and slots.of[node] >= 0 else -1
+        while box >= 0 and not tree.boxes[box].type:
+            box = tree.boxes[box].parent
+        if box >= 0:
+            tree.boxes[box].steps = max(tree.boxes[box].steps, int(length))
+
+
 def _box_texts(recording: Recording, slots: Slots, tree: Tree, totals: list[Totals]) -> list[tuple[str, ...]]:
     """Return for each box its name with "×n", its summary, and its totals or, for a batch, its shapes and gain."""
     texts: list[tuple[str, ...]] = []
@@ -118,9 +132,12 @@ def _box_texts(recording: Recording, slots: Slots, tree: Tree, totals: list[Tota
         if box.batches:
             texts.append((_name(box), *filter(None, [inside]), *batch_lines(recording, box.batches)))
             continue
-        details = (
-            [_result(recording, slots, box)] if box.is_operator else [inside, total.text] if inside else [total.text]
-        )
+        if box.is_operator:
+            details = [_result(recording, slots, box)]
+        elif box.steps:
+            details = [_recurrence(box), total.text]
+        else:
+            details = [inside, total.text] if inside else [total.text]
         texts.append((_name(box), *details))
     return texts
 
@@ -146,6 +163,13 @@ def _result(recording: Recording, slots: Slots, box: Box) -> str:
     return f"{fit(name if is_generated(name, box.type) else box.type, TYPE, widest=_TYPE)} · {type_}"
 
 
+def _recurrence(box: Box) -> str:
+    """Return the second line of a recurrent operator or layer: its type or its generated name, and its steps."""
+    name = box.label.rpartition(" / ")[2]
+    type_ = "" if box.kind == "layer" else name if is_generated(name, box.type) else box.type
+    return " · ".join(filter(None, [fit(type_, TYPE, widest=_TYPE), f"×{counted_text(box.steps, 'step')}"]))
+
+
 def _name(box: Box) -> str:
     """Return a box's name with the class of a layer, and with "×n" unless the box is a part.
 
@@ -153,7 +177,7 @@ def _name(box: Box) -> str:
     """
     label = f"{box.label} · {box.type}" if box.kind == "layer" and box.type else box.label
     scope, separator, name = box.label.rpartition(" / ")
-    if box.is_operator and box.kind != "layer" and is_generated(name, box.type):
+    if (box.is_operator or box.steps) and box.kind != "layer" and is_generated(name, box.type):
         label = scope + separator + box.type
     if box.count == 1 or box.kind == "part":
         return fit(label, NAME, bold=True)
@@ -268,9 +292,12 @@ class _OpenBoxChooser:
         return [box for box in boxes if self._boxes[box].open]
 
     def _may_open(self, index: int) -> bool:
-        """Return whether a box may initially be open: a user-defined box, or one around the first of equal boxes."""
+        """Return whether a box may initially be open: a user-defined box, or one around the first of equal boxes.
+
+        A recurrent layer is closed, because what it computes in each step hides its place in the model.
+        """
         box = self._boxes[index]
-        if box.is_operator and self._operators_closed:
+        if box.steps or (box.is_operator and self._operators_closed):
             return False
         if box.kind == "gradient" and any(
             table == "box" and self._boxes[inner].layer >= 0 for table, inner in box.items

@@ -45,6 +45,8 @@ class Box:
     """row of the layer that it represents, if recorded"""
     batches: tuple[int, ...] = ()
     """decisions that created the batches inside"""
+    steps: int = 0
+    """number of steps of the recurrent operator or layer that it represents; 0 for other boxes"""
 
     @property
     def is_operator(self) -> bool:

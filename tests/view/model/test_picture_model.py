@@ -8,6 +8,7 @@ from explorer.view.layout.box_layout import Layouts
 from explorer.view.model.labels import CALL_MARK, Text, node_size, title_within
 from explorer.view.model.picture_model import MAX_VISIBLE, build_model
 from explorer.view.tree.topological import levels
+from tests.support.cells import MODELS
 from tests.support.scenes import check, scene_size
 from tests.view import sample
 
@@ -287,3 +288,18 @@ def test_a_summary_describes_the_recorded_program() -> None:
     head = next(index for index, box in enumerate(model.tree.boxes) if box.label == "head")
     assert "log_softmax" in model.recording.nodes.label
     assert model.box_texts[head][1] == "tanh → softmax → nll_loss"
+
+
+@pytest.mark.spec("V-24")
+@pytest.mark.parametrize(
+    ("file", "first", "second"),
+    [("lstm.onnx", "LSTM", "node_LSTM_65 · ×20 steps"), ("lstm.pnnx.param", "rnn", "nn.LSTM · ×20 steps")],
+)
+def test_a_recurrent_layer_is_closed_and_states_its_type_steps_and_parameters(file, first, second):
+    model = build_model(ex.open(MODELS / file).preview_plan().recording)
+    recurrent = [index for index, box in enumerate(model.tree.boxes) if box.steps]
+    assert not any(model.tree.boxes[index].open for index in recurrent)
+    texts = [model.box_texts[index] for index in recurrent]
+    assert {text[0] for text in texts} == {first}
+    assert second in [text[1] for text in texts]
+    assert all("parameters" in text[2] for text in texts)
