@@ -32,7 +32,7 @@ class Progress:
     """
 
     phase: str
-    """one of "reading", "building", "planning", "running" and "training"
+    """one of "reading", "building", "planning", "running", "training" and "writing"
     """
     what: str
     done: int = 0
@@ -91,9 +91,9 @@ def current_callback() -> ProgressCallback | None:
 def progress(report: ProgressCallback) -> Iterator[None]:
     """Call ``report`` with a ``Progress`` before each part of the work in the block.
 
-    Reading and building report each operator of a file, planning each pass, running each kernel, and training each
-    batch. An exception raised by ``report`` stops the work and propagates unchanged; raise ``Cancelled`` to cancel the
-    work.
+    Reading, building and writing report each operator of a file, planning each pass, running each kernel, and training
+    each batch. Another runtime reports only that it runs. An exception raised by ``report`` stops the work and
+    propagates unchanged; raise ``Cancelled`` to cancel the work.
 
     >>> steps = []
     >>> with ex.progress(steps.append):

@@ -202,6 +202,7 @@ def _unknown_ending(path: Path) -> FileError:
 
 
 @named
+@long_running
 def save(
     what: Any, path: str | os.PathLike[str], inputs: Mapping[str, tuple[int | str, ...] | TensorType] | None = None
 ) -> None:
@@ -290,7 +291,10 @@ def _with_weights(net: Net) -> NetDefinition:
     shared = {key for key, uses in Counter(reference.key for reference in references).items() if uses > 1}
     values = {}
     operators = []
-    for operator in net.definition.operators:
+    follow, count = current_callback(), len(net.definition.operators)
+    for number, operator in enumerate(net.definition.operators):
+        if follow is not None:
+            follow(Progress("writing", operator.name, number, count))
         kept: dict[str, WeightReference] = {}
         for attribute, reference in operator.weights.items():
             tensor = net.weights.tensor(operator.name, attribute)

@@ -12,7 +12,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from explorer.core.ir.recording_context import operator_of, recording_at
 from explorer.core.ir.tensor import Tensor
 from explorer.core.ir.traversal import reachable
 from explorer.core.memory_budget import claim_memory
+from explorer.core.progress import Progress, current_callback
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import AnyType, Array, Shape, TensorType, TupleType
 from explorer.net.building.builder import Build, declare
@@ -43,6 +44,8 @@ from explorer.run.execution.value_capture import summarize
 from explorer.run.recording.node_rows import graph_fingerprint
 from explorer.run.recording.recorder import recorded_only
 from explorer.runtimes import Measurement, RuntimeModel, answered, installed
+
+_Result = TypeVar("_Result")
 
 
 class RuntimeOperator(Operation):
@@ -98,7 +101,7 @@ class RuntimeRun:
         self.definition = session.definition
         self.is_changed, self._save = is_changed, save
         """whether the net differs from its file, and the function that writes it to a file, with additional types"""
-        self.model: RuntimeModel = answered(self.runtime, lambda: self.runtime.open(self._path()))
+        self.model: RuntimeModel = self._answer("opening the file", lambda: self.runtime.open(self._path()))
 
     @property
     def title(self) -> str:
@@ -138,7 +141,7 @@ class RuntimeRun:
     def outputs(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         """Run the net as usual; return its outputs by name."""
         results = self.definition.results
-        values = answered(self.runtime, lambda: self.model.outputs(self._inputs(arrays)))
+        values = self._answer("a run", lambda: self.model.outputs(self._inputs(arrays)))
         names = [self.definition.blob(blob).blob for blob in results.values()]
         missing = [name for name in names if name not in values and name not in arrays]
         if missing:
@@ -152,11 +155,18 @@ class RuntimeRun:
     def values(self, arrays: Mapping[str, Any], names: Collection[str] | None = None) -> dict[str, Any]:
         """Return the values of operands by name, including results that are absent or sequences."""
         wanted = [blob for blob in self.definition.blobs if names is None or blob in names]
-        return dict(answered(self.runtime, lambda: self.model.values(self._inputs(arrays), wanted)))
+        return dict(self._answer("all values", lambda: self.model.values(self._inputs(arrays), wanted)))
 
     def measure(self, arrays: Mapping[str, Any], runs: int | None = None) -> Measurement | None:
         """Return the times and memory of the fastest of several warm runs; None leaves their number to the runtime."""
-        return answered(self.runtime, lambda: self.model.measure(self._inputs(arrays), runs))
+        return self._answer("measured runs", lambda: self.model.measure(self._inputs(arrays), runs))
+
+    def _answer(self, what: str, call: Callable[[], _Result]) -> _Result:
+        """Report the progress of a call of the runtime, and return its result."""
+        follow = current_callback()
+        if follow is not None:
+            follow(Progress("running", f"{what} with {self.runtime.name}"))
+        return answered(self.runtime, call)
 
     def _inputs(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in arrays.items()}

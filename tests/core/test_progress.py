@@ -145,6 +145,20 @@ def test_a_display_context_shows_work_without_a_callback() -> None:
 
 
 @pytest.mark.spec("V-20")
+def test_writing_and_other_runtimes_report_progress(tmp_path: Path) -> None:
+    """Each operator written is reported, and each call of another runtime before it begins."""
+    net, states = ex.open(MODEL), list[ex.Progress]()
+    with ex.progress(states.append):
+        net.save(tmp_path / "a.pnnx.param")
+        net.compare("onnx.reference", images)
+    written = [state for state in states if state.phase == "writing"]
+    assert [state.what for state in written][: len(net.operators)] == [*net.operators]
+    assert {state.total for state in written[: len(net.operators)]} == {len(net.operators)}
+    runs = [state.what for state in states if state.what.endswith(" with onnx.reference")]
+    assert runs == ["opening the file with onnx.reference", "all values with onnx.reference"]
+
+
+@pytest.mark.spec("V-20")
 @pytest.mark.parametrize("executor", ["simple", "dag", "async"])
 @pytest.mark.parametrize("phase", ["reading", "building", "planning", "running"])
 def test_an_exception_of_a_callback_is_passed_through(phase: str, executor: str) -> None:

@@ -282,6 +282,7 @@ def test_outliers_are_traced_to_the_operators_that_a_quantizer_must_skip() -> No
     assert [row.rank > 30 for row in comparison.ranked[1:]] == [True] * (len(comparison.ranked) - 1)
     assert min(comparison.ranked, key=lambda row: row.sqnr).operator != "/conv2/Conv"  # later errors are larger
     assert comparison.keep_in_float(1) == ["/conv2/Conv", "/conv1/Conv"]
+    assert comparison.explore().selected_scope == "conv2 / Conv"  # not residual / conv2 / Conv
     answers = [net.run(images).argmax(axis=1) for net in (original, int8, mixed)]
     assert (answers[0] == answers[2]).all()
     assert (answers[0] == answers[1]).mean() < 0.3

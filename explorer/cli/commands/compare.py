@@ -88,7 +88,7 @@ def execute(options: argparse.Namespace) -> int:
         raise OperandError(
             f"B is the runtime {options.file}",
             rule="the reference must come first, then the model file",
-            fix=f"explorer compare {options.file} {options.reference}",
+            fix=f"explorer compare {options.file} {visible(options.reference)}",
         )
     output: Path | None = options.output
     if output is not None:
@@ -134,7 +134,7 @@ def read_reference(text: str) -> str | dict[str, Any] | Net:
     if not path.suffix and not path.exists():
         known = ", ".join(RUNTIMES)
         raise OperandError(
-            f"the reference {text}",
+            f"the reference {visible(text)}",
             rule=f"a reference must be one of {known}, another model file, or a .npz file of arrays",
             fix="explorer compare onnx.reference FILE --input in.npz",
         )

@@ -11,8 +11,12 @@ from explorer.record.errors import OperandError
 
 def scope_path(recording: Recording, node: int) -> tuple[str, ...]:
     """Return the names of the scopes around a node, from the outside in."""
+    return _path(recording, recording.nodes.scope[node])
+
+
+def _path(recording: Recording, row: int) -> tuple[str, ...]:
+    """Return the names of a scope and of the scopes around it, from the outside in."""
     names: list[str] = []
-    row = recording.nodes.scope[node]
     while row >= 0 and recording.scopes[row].kind != "top":
         names.append(recording.scopes[row].name)
         row = recording.scopes[row].parent
@@ -24,7 +28,8 @@ class NodesByName:
     operation, ``tanh`` or ``multiply 2``. If a name has several meanings, the first of these applies. The operation of
     a node that a decision added, such as ``log_softmax``, is a name if no recorded node has it.
 
-    An operator of a file is also a scope, and may be written as in the file: ``/layer1/conv2`` or ``layer1.conv2``.
+    An operator of a file is also a scope, and may be written as in the file: ``/layer1/conv2`` or ``layer1.conv2``. Its
+    whole path comes first.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -53,9 +58,14 @@ class NodesByName:
                 while row >= 0:
                     within.setdefault(row, []).append(node)
                     row = recording.scopes[row].parent
+        self._operators: dict[tuple[str, ...], list[int]] = {}
+        """whole path of an operator of a file → the nodes inside"""
         for operator in recording.operators:
+            inside = within.get(operator.scope, [])
+            if inside:
+                self._operators[_path(recording, operator.scope)] = inside
             for output in operator.outputs:
-                of_operands.setdefault((output,), []).extend(within.get(operator.scope, ()))
+                of_operands.setdefault((output,), []).extend(inside)
         added: dict[tuple[str, ...], list[int]] = {}
         for node, born in enumerate(recording.nodes.born):
             if born >= 0 and recording.nodes.kind[node] != "constant":
@@ -65,7 +75,11 @@ class NodesByName:
 
     def __getitem__(self, name: str) -> list[int]:
         """Return the nodes with a name; raise OperandError for an unknown name, with similar names."""
-        for path in (tuple(part.strip() for part in name.split(" / ")), tuple(filter(None, re.split("[/.]", name)))):
+        paths = tuple(part.strip() for part in name.split(" / ")), tuple(filter(None, re.split("[/.]", name)))
+        for path in paths:
+            if path in self._operators:  # conv2 / Conv, which is also a part of residual / conv2 / Conv
+                return [*self._operators[path]]
+        for path in paths:
             if path in self._nodes:
                 return list(dict.fromkeys(self._nodes[path]))
         known = [path[0] for path in self._nodes if len(path) == 1]

@@ -69,6 +69,11 @@ COMMANDS = [
     *[["run", "runs.onnx", "--input", given]
       for given in ("one.npz", "two.npz", f"i{EVIL}.npz", f"one.npz:{EVIL}", f"none{EVIL}.npz", f"one.npz{EVIL}")],
     ["run", "runs.onnx", "--input", "one.npz", "--labels", f"none{EVIL}.txt", "--top", "1"],
+    *[["compare", one, other, "--input", "one.npz"] for one in (*MODELS, f"none{EVIL}") for other in MODELS[:2]],
+    *[["compare", "runs.onnx", "runs.onnx", "--input", "one.npz", "-o", f"o{EVIL}{end}"] for end in (".csv", ".json")],
+    *[["profile", model] for model in MODELS],
+    *[["cut", model, "--outputs", name, "-o", f"c{EVIL}.onnx"] for model in MODELS for name in ("y" + EVIL, EVIL)],
+    *[["edit", model, "--shape", f"x{EVIL}=8", "--rename", f"y{EVIL}=z{EVIL}", "-o", "e.json"] for model in MODELS],
     ["show", MODEL, "--input", f"x{EVIL}.png"],
     ["show", f"none{EVIL}.onnx", "--debug"],
     ["check", "runs.onnx", f"--{EVIL}"],
