@@ -34,6 +34,25 @@ def node(view: Locator, name: str) -> Locator:
     return view.locator(f'.ex-node:is([aria-label^="{name},"], [aria-label*=" = {name},"])').first
 
 
+def on_edge(view: Locator, producer: str, reader: str) -> tuple[float, float]:
+    """Return a point on the page at the middle of the edge between two nodes."""
+    ends = [node(view, name).bounding_box() for name in (producer, reader)]
+    x, y = view.evaluate(EDGE_MIDDLE, ends)
+    return x, y
+
+
+EDGE_MIDDLE = """(view, ends) => {
+    const touches = (point, { x, y, width, height }) =>
+        x - 15 <= point.x && point.x <= x + width + 15 && y - 15 <= point.y && point.y <= y + height + 15;
+    for (const path of view.querySelectorAll(".ex-graph .ex-edge")) {
+        const [long, onPage] = [path.getTotalLength(), path.getScreenCTM()];
+        const [from, middle, to] = [0, long / 2, long].map((at) => path.getPointAtLength(at).matrixTransform(onPage));
+        if (touches(from, ends[0]) && touches(to, ends[1])) return [middle.x, middle.y];
+    }
+    throw new Error("no edge is drawn between these nodes");
+}"""
+
+
 def box(view: Locator, name: str) -> Locator:
     """Return the first box on the canvas with a name, open or closed."""
     return view.locator(f'.ex-box[aria-label*=" {name},"], .ex-box[aria-label$=" {name}"]').first

@@ -11,7 +11,7 @@ from explorer.record import Recording
 from explorer.view.payload.view_payload import payload
 from explorer.view.replay.steps import predictable
 from tests.browser.axe import complaints
-from tests.browser.player import box, mount, node, press, stage, tool
+from tests.browser.player import box, mount, node, on_edge, press, stage, tool
 from tests.support.cells import MODELS
 from tests.view import sample
 
@@ -36,7 +36,7 @@ TRAIT = """(explorer, [payload, traits]) => {
     const model = { ...traits, payload: JSON.stringify(payload), listeners: {}, comm_live: true };
     const page = {
         get: (name) => model[name],
-        set: (values) => Object.assign(model, values),
+        set: (name, value) => void (model[name] = value),
         save_changes: () => {},
         on: (event, listener) => (model.listeners[event] = listener),
         off: () => {},
@@ -193,14 +193,11 @@ def test_an_edge_ahead_is_asked_for_by_a_click_on_it_or_on_a_node(fusing):
     node(view, "tanh").focus()
     view.page.keyboard.press("Enter")
     expect(said).to_contain_text("tanh and add run as one kernel: ")
-    tops = [node(view, name).bounding_box() for name in ("sum", "multiply")]
-    middle = [(one["x"] + one["width"] / 2) for one in tops]
-    view.page.mouse.click(middle[0], tops[0]["y"] + tops[0]["height"] + 4)
+    view.page.mouse.click(*on_edge(view, "sum", "multiply"))
     expect(said).to_contain_text("Will sum and multiply run as one kernel?")
     view.get_by_role("button", name="apart").click()
     expect(view.locator(".ex-score")).to_have_text("2 of 2 right at once.")
-    x, tanh = (node(view, name).bounding_box() for name in ("x", "tanh"))
-    view.page.mouse.click(tanh["x"] + tanh["width"] / 2, (x["y"] + x["height"] + tanh["y"]) / 2)
+    view.page.mouse.click(*on_edge(view, "x", "tanh"))
     expect(said).to_contain_text("no decision about this edge")
     expect(view.locator(".ex-score")).to_have_text("2 of 2 right at once.")
 
