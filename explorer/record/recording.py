@@ -130,6 +130,16 @@ class Recording:
                 kernels[node] = (*kernels.get(node, ()), index)
         return kernels
 
+    @property
+    def computed_again(self) -> frozenset[int]:
+        """The nodes that several kernels compute."""
+        seen: set[int] = set()
+        again: set[int] = set()
+        for kernel in self.schedule.kernels if self.schedule else ():
+            again.update(seen.intersection(kernel.nodes))
+            seen.update(kernel.nodes)
+        return frozenset(again)
+
     def type_of(self, node: int) -> Type:
         """Return the type row of a node."""
         return self.types[self.nodes.type[node]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import explorer as ex
@@ -108,3 +110,14 @@ def test_a_recording_with_wrong_kernels_is_refused() -> None:
     with pytest.raises(ex.ExplorerError, match=r"codes\.lines: 2 is no row of the code's lines"):
         ex.explore(recording)
     assert Kernel((1,)).level is None
+
+
+def test_a_long_text_is_cut_with_a_call_that_lists_all_of_it(tmp_path: Path) -> None:
+    """A recording of another compiler belongs to no plan, so the text names the view."""
+    count = 500
+    values = {"v0": Value("x", kind="leaf")} | {f"v{n}": Value("f", (f"v{n - 1}",)) for n in range(1, count)}
+    kernels = tuple([CompiledKernel((f"v{n}",)) for n in range(1, count)])
+    recording = recording_of("long", [Snapshot("given", values, (f"v{count - 1}",))], Compiled(kernels))
+    assert 'more kernels: view.save("all.txt") lists them' in text(recording, short=True)
+    ex.explore(recording).save(tmp_path / "all.txt")
+    assert f"  {count - 1} f" in (tmp_path / "all.txt").read_text()

@@ -71,7 +71,7 @@ def _decision_lines(recording: Recording, decisions: Sequence[Decision], cut: bo
     def lines(some: Sequence[Decision]) -> list[str]:
         return list(map(str, decision_lines(recording, some)))
 
-    return _ends(decisions, lines, "decisions") if cut else lines(decisions)
+    return _ends(decisions, lines, _whole(recording, "decisions")) if cut else lines(decisions)
 
 
 def _ends(rows: Sequence[_Row], lines: Callable[[Sequence[_Row]], list[str]], what: str) -> list[str]:
@@ -79,8 +79,14 @@ def _ends(rows: Sequence[_Row], lines: Callable[[Sequence[_Row]], list[str]], wh
     hidden = len(rows) - _FIRST - _LAST
     if hidden <= 0:
         return lines(rows)
-    rest = f"  … {hidden:,} more {what}: print(plan.explain()) lists them"
+    rest = f"  … {hidden:,} more {what}"
     return [*lines(rows[:_FIRST]), rest, *lines(rows[-_LAST:])]
+
+
+def _whole(recording: Recording, what: str) -> str:
+    """Return what is left out, and the call that lists it: only Explorer's own recordings belong to a plan."""
+    call = 'view.save("all.txt")' if recording.authors or recording.placements else "print(plan.explain())"
+    return f"{what}: {call} lists them"
 
 
 def _stage_lines(recording: Recording) -> list[str]:
@@ -177,7 +183,7 @@ def _schedule_lines(recording: Recording, cut: bool) -> list[str]:
     def kernel_lines(some: Sequence[tuple[int, Kernel]]) -> list[str]:
         return [kernel_line(recording, number, kernel) for number, kernel in some]
 
-    return lines + (_ends(numbered, kernel_lines, "kernels") if cut else kernel_lines(numbered))
+    return lines + (_ends(numbered, kernel_lines, _whole(recording, "kernels")) if cut else kernel_lines(numbered))
 
 
 def kernel_line(recording: Recording, number: int, kernel: Kernel) -> str:

@@ -79,7 +79,7 @@ def state_at(recording: Recording, slots: Slots, position: int) -> State:
             if len(visible) > 1:
                 state.groups.append((group, visible))
     if state.groups:
-        state.again = {slots.of[node] for node, kernels in recording.kernels_of().items() if len(kernels) > 1}
+        state.again = {slots.of[node] for node in recording.computed_again}
     if recording.schedule is not None and position == recording.end:
         numbered = list(enumerate(recording.schedule.kernels, 1))
         # A node that several kernels compute has the number of the kernel that writes it, else of the first.
@@ -173,7 +173,7 @@ def outlined(recording: Recording) -> list[int]:
     Groups grow, so of the groups of a node only the latest is outlined, from the position after its decision. Kernels
     that one stage made, and that compute a common node again, are all outlined.
     """
-    again = {node for node, kernels in recording.kernels_of().items() if len(kernels) > 1}
+    again = recording.computed_again
     latest: dict[int, int] = {}
     """node → the next group that contains it"""
     last = [-1] * len(recording.groups)
