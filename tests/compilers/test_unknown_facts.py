@@ -13,7 +13,7 @@ from explorer.record.rows import total
 from explorer.reports import compare
 from explorer.view.export.text import text as export
 from explorer.view.model.stage_texts import stage_result
-from tests.support.toy_compiler import unknown
+from tests.support.toy_compiler import toy_compiler, unknown
 
 
 @pytest.mark.spec("X-1")
@@ -71,3 +71,10 @@ def test_a_total_with_an_unknown_number_is_unknown() -> None:
     assert total([1, 2]) == 3
     assert total([1, None]) is None
     assert total([]) == 0
+
+
+def test_a_recording_without_kernels_is_compared_with_one_that_has_kernels() -> None:
+    comparison = compare(toy_compiler(), unknown())
+    assert "kernels: 0 the same, 2 places where not" in comparison.text()
+    assert "  nothing → 1 exp" in comparison.text()
+    assert "kernels" in comparison.html()

@@ -91,10 +91,10 @@ def _kernel_lines(comparison: Comparison) -> list[str]:
 
 def _side(comparison: Comparison, regrouped: Regrouped, side: int) -> str:
     recording, numbers = ((comparison.before, regrouped.before), (comparison.after, regrouped.after))[side]
-    assert recording.schedule is not None
     kernels = []
+    scheduled = recording.schedule.kernels if recording.schedule else ()
     for number in numbers[:_MEMBERS]:
-        kernel = recording.schedule.kernels[number].nodes
+        kernel = scheduled[number].nodes
         names = [recording.label(node) for node in kernel[:_MEMBERS]] + ["…"] * (len(kernel) > _MEMBERS)
         kernels.append(f"{number + 1} {' · '.join(names)}")
     rest = len(numbers) - len(kernels)
