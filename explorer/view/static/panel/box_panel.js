@@ -29,6 +29,7 @@ export class BoxPanel {
     if (trace.isOperator(index)) parts.push(this.parts.source(nodes.find((node) => trace.nodes.source[node] >= 0) ?? nodes[0]));
     parts.push(heading("costs"), costTable(totals, costs[index], costs[outer], [], elsewhere(trace, costs, totals, index)), insideTable(trace, costs, index, totals, actions.box, (inner) => this.parts.summary.result(inner)));
     if (standing.length) parts.push(heading("contains"), this.parts.list(standing));
+    if (box.parent >= 0) parts.push(...this.parts.cut.content(this.parts.inside(index)));
     return parts;
   }
 

@@ -26,7 +26,7 @@ export class PairPanel {
     const list = answers.length > 0 && html("ul", { class: "ex-accounts" }, ...sentences.map((text) => html("li", {}, text)), left > 0 && html("li", { class: "ex-soft" }, `and ${grouped(left)} more`));
     const cards = [...renamings(trace, nodes, others), ...decisions].map((index) => decisionCard.card(index));
     const none = decisions.length ? [] : [heading("no decision is about both")];
-    return [title, ...cards, ...none, ...(list ? [list] : [])];
+    return [title, ...cards, ...none, ...(list ? [list] : []), ...this.parts.cut.content(nodes, others)];
   }
 
   #link({ node, box }) {
@@ -37,11 +37,7 @@ export class PairPanel {
   /** Return the node, or the recorded operations inside the box. @returns {number[]} */
   #nodes({ node, box }) {
     if (node >= 0) return [node];
-    const { layout, nodes } = this.parts.trace;
-    const inside = [box];
-    const slots = [];
-    for (const index of inside) for (const item of layout.boxes[index].items) (item.box === undefined ? slots : inside).push(item.box ?? item.slot);
-    const members = slots.flatMap((slot) => layout.slots[slot].nodes);
-    return members.filter((each) => nodes.born[each] < 0 && (nodes.kind[each] === "operation" || nodes.kind[each] === "call"));
+    const { kind } = this.parts.trace.nodes;
+    return this.parts.inside(box).filter((each) => kind[each] === "operation" || kind[each] === "call");
   }
 }

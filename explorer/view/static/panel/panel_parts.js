@@ -1,6 +1,7 @@
 // Common parts of the panels of nodes, boxes and moments: links, lists of nodes, kernels and memory.
 
 import { BufferLanes } from "./buffer_lanes.js";
+import { CutParts } from "./cut_parts.js";
 import { DecisionCard } from "./decision_card.js";
 import { Decisions } from "./decision_list.js";
 import { KeptParts, LISTED, nodeRows } from "./elements.js";
@@ -37,11 +38,21 @@ export class PanelParts {
     this.compositions = new Compositions(trace);
     this.lineage = new Lineage(trace, sceneBuilder.paths);
     this.summary = new Summary(trace, totals);
+    this.cut = new CutParts(trace);
     this.kept = new KeptParts();
     this.decisionCard = new DecisionCard(trace, timeline, actions, this.kept);
     this.decisions = new Decisions(trace, timeline, (step) => actions.go(step));
     /** @type {import("../data/timeline.js").Moment | undefined} */ this.moment = undefined;
     this.selected = -1;
+  }
+
+  /** Return the recorded nodes inside a box. @param {number} box @returns {number[]} */
+  inside(box) {
+    const { layout, nodes } = this.trace;
+    const inside = [box];
+    const slots = [];
+    for (const index of inside) for (const item of layout.boxes[index].items) (item.box === undefined ? slots : inside).push(item.box ?? item.slot);
+    return slots.flatMap((slot) => layout.slots[slot].nodes).filter((node) => nodes.born[node] < 0);
   }
 
   /** Make a link that selects a node. */
