@@ -138,10 +138,21 @@ def _on_both_sides(nodes: set[int], first: set[int], second: set[int]) -> bool:
 def accounts(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[str]:
     """Return sentences that say in which kernels two nodes run and, if these differ, why."""
     final, kernels_of = recording.resolver(recording.end), recording.kernels_of()
-    told = [node for side in (nodes, others) for node in _told(side, final, kernels_of)]
-    node_sentences = dict.fromkeys(_node_sentence(recording, node, final, kernels_of) for node in told)
     answers = kernel_answers(recording, nodes, others)
-    return [*answers, *node_sentences, *_relation(recording, nodes, others, final)]
+    sentences = _node_sentences(recording, nodes, others, final, kernels_of)
+    return [*dict.fromkeys([*answers, *sentences]), *_relation(recording, nodes, others, final)]
+
+
+def _node_sentences(
+    recording: Recording,
+    nodes: Collection[int],
+    others: Collection[int],
+    final: Mapping[int, int],
+    kernels_of: _KernelsOf,
+) -> list[str]:
+    """Return a sentence about the kernel of each node, without duplicates."""
+    told = [node for side in (nodes, others) for node in _told(side, final, kernels_of)]
+    return list(dict.fromkeys(_node_sentence(recording, node, final, kernels_of) for node in told))
 
 
 def _told(nodes: Collection[int], final: Mapping[int, int], kernels_of: _KernelsOf) -> Collection[int]:
@@ -165,7 +176,8 @@ def is_fusion(recording: Recording, number: int) -> bool:
 def kernel_answers(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[str]:
     """Return sentences about whether two nodes run in one kernel.
 
-    If they do not, the sentences explain at which edge of the path between them the kernels are separated, and why.
+    If they do not, the sentences explain at which edge of the path between them the kernels are separated, and why. If
+    there is no such edge, for example because a node is not in the final graph, they describe the kernel of each node.
     """
     final, kernels_of = recording.resolver(recording.end), recording.kernels_of()
     fuses = any(stage.decides == "kernels" for stage in recording.stages)
@@ -184,7 +196,8 @@ def kernel_answers(recording: Recording, nodes: Collection[int], others: Collect
         return list(dict.fromkeys(reader_sentences))
     if same := _same(recording, nodes, others, final, kernels_of):
         return [same]
-    return _cut(recording, nodes, others, final, kernels_of) if fuses else []
+    cut = _cut(recording, nodes, others, final, kernels_of) if fuses else []
+    return cut or _node_sentences(recording, nodes, others, final, kernels_of)
 
 
 def kernel_limits(recording: Recording) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.record.node_decisions import accounts
+from explorer.record.node_decisions import accounts, decisions_between, kernel_answers
 from explorer.view.tree.scopes import nodes_named
 from tests.golden.programs import recorded
 
@@ -62,6 +63,17 @@ def test_a_pair_is_answered_with_the_kernel_of_both_or_the_first_cut_of_its_path
 
 
 @pytest.mark.spec("Q-4")
+@pytest.mark.spec("Q-4")
+def test_a_pair_with_another_decision_is_still_told_its_kernels() -> None:
+    """max_pool2d before relu: the answer is the rewrite that swaps them, and what became of each."""
+    recording = ex.open(MODELS / "resnet18.onnx").preview_plan().recording
+    nodes, others = (nodes_named(recording, name) for name in ("node_relu", "node_max_pool2d"))
+    assert decisions_between(recording, nodes, others)
+    relu, pool = kernel_answers(recording, nodes, others)
+    assert relu == "relu (node_relu) is not in the final graph, because nothing reads it."
+    assert re.fullmatch(r"max_pool2d \(node_max_pool2d\) runs in kernel \d+ of \d+: .*relu\.", pool)
+
+
 def test_an_answer_about_operators_of_a_file_uses_their_names() -> None:
     """Two ReLUs are told apart, and weights of an operator are not listed."""
     recording = ex.open(MODELS / "resnet18.onnx").preview_plan().recording

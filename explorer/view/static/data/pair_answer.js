@@ -62,9 +62,14 @@ function namesBoth(trace, index, decision, first, second) {
 /** Return sentences on whether two nodes run in one kernel and, if not, why, and in which kernels they run. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {string[]} */
 export function accounts(trace, nodes, others) {
   const final = trace.resolver(trace.decisions.length);
+  const answers = new Set([...kernelAnswers(trace, nodes, others), ...nodeSentences(trace, nodes, others, final)]);
+  return [...answers, ...relation(trace, nodes, others, final)];
+}
+
+/** Return a sentence about the kernel of each node, without duplicates. @returns {string[]} */
+function nodeSentences(trace, nodes, others, final) {
   const told = (side) => side.some((node) => trace.kernelOf[final[node]] >= 0) ? side.filter((node) => trace.kernelOf[final[node]] >= 0) : side;
-  const became = new Set([...told(nodes), ...told(others)].map((node) => account(trace, node, final[node])));
-  return [...kernelAnswers(trace, nodes, others), ...became, ...relation(trace, nodes, others, final)];
+  return [...new Set([...told(nodes), ...told(others)].map((node) => account(trace, node, final[node])))];
 }
 
 /** Return the label of a node, with the name of its operator if it is from a file: "relu (node_relu_1)". @param {import("./trace.js").Trace} trace @param {number} node */
@@ -89,7 +94,8 @@ export function kernelAnswers(trace, nodes, others) {
   if (apart.length) return [...new Set(apart.map(([node, reader]) => worded(reads, { node: nameOf(trace, node), reader: nameOf(trace, reader), limits: trace.recording.limits })))];
   const together = same(trace, nodes, others, final);
   if (together) return [together];
-  return trace.recording.stages.some(({ decides }) => decides === "kernels") ? cut(trace, nodes, others, final) : [];
+  const edges = trace.recording.stages.some(({ decides }) => decides === "kernels") ? cut(trace, nodes, others, final) : [];
+  return edges.length ? edges : nodeSentences(trace, nodes, others, final);
 }
 
 /** Return a sentence about the first two nodes, one of each side, that run in one kernel; "" if there are none. @returns {string} */
