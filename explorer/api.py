@@ -399,7 +399,7 @@ def register_heat(
     ``of(recording, node)`` returns the quantity as a finite nonnegative number, such as ``recording.nodes.flops[node] /
     8``. A box shows the sum over its nodes that exist at the displayed step. ``unit`` is appended to the number, and
     "µs" and "B" are scaled to larger units. ``text`` explains the legend. Raises DeclarationError if the name is
-    already in use, unless ``replace`` is True; the three built-in quantities cannot be replaced.
+    already in use, unless ``replace`` is True; the built-in quantities cannot be replaced.
 
     ``per`` makes the quantity a ratio, ``of`` divided by ``per``: a box shows the ratio of the two sums. Boxes also
     show the maximum, and the mean of a quantity that is not a ratio.

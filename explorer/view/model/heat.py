@@ -13,15 +13,6 @@ from typing import Any, NamedTuple
 from explorer.record import Recording
 from explorer.record.compare.comparison import compare
 from explorer.record.errors import OperandError
-from explorer.view.model.totals import type_size
-
-
-def moved_bytes(recording: Recording, node: int) -> int:
-    """Return the bytes of a node's operands and result; 0 for leaves, views, and nodes whose flops are unknown."""
-    nodes = recording.nodes
-    is_counted = nodes.bytes[node] and nodes.flops[node] is not None
-    rows = [nodes.type[each] for each in {*nodes.operands[node], node}] if is_counted else []
-    return sum(type_size(recording, row)[1] for row in rows)
 
 
 class HeatMetric(NamedTuple):
@@ -36,7 +27,7 @@ class HeatMetric(NamedTuple):
     text: str
     """sentence that explains the legend"""
     of: Callable[[Recording, int], float] | None = None
-    """recording and node → number; None for the three metrics that the front end computes at each step"""
+    """recording and node → number; None for the metrics that the front end computes"""
     per: Callable[[Recording, int], float] | None = None
     """recording and node → divisor of a ratio, whose value for a box is the ratio of the two sums; None for a sum"""
     boxes: str = "sum"
@@ -54,8 +45,6 @@ METRICS: dict[str, HeatMetric] = {
             "flops/B",
             "",
             "operations per byte of operands and results: many are limited by arithmetic, few by memory",
-            lambda recording, node: recording.nodes.flops[node] or 0,
-            moved_bytes,
         ),
     )
 }

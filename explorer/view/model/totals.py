@@ -65,9 +65,9 @@ def leaves_of(recording: Recording) -> Leaves:
         # A leaf without a value is a parameter if it is directly inside a layer's box.
         is_parameter = role == "input" and nodes.body[node] == 0 and recording.scopes[row].kind == "layer"
         if is_parameter or (role == "leaf" and owned[row]):
-            leaves.parameters[node], leaves.weights[node] = type_size(recording, nodes.type[node])
+            leaves.parameters[node], leaves.weights[node] = _size(recording, nodes.type[node])
         elif role == "leaf":
-            leaves.others[node], _ = type_size(recording, nodes.type[node])
+            leaves.others[node], _ = _size(recording, nodes.type[node])
     return leaves
 
 
@@ -86,7 +86,7 @@ def _inside_layers(recording: Recording) -> list[bool]:
     return [known[row] for row in range(len(recording.scopes))]
 
 
-def type_size(recording: Recording, row: int) -> tuple[int, int]:
+def _size(recording: Recording, row: int) -> tuple[int, int]:
     """Return the numbers of elements and bytes of a type."""
     elements, size, waiting = 0, 0, [row]
     for each in waiting:

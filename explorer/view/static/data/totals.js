@@ -66,6 +66,20 @@ const MOST = "most ";
 /** costs of stored tensors, which count once in a box */
 const SIZES = ["parameters", "weights", "others"];
 
+/** ratio whose parts this module computes from the tables of nodes and types */
+const INTENSITY = "flops/byte";
+
+/**
+ * Return for each node its flops, and the bytes of its operands and result: 0 for leaves, views, and nodes whose flops are unknown.
+ * @param {import("./trace.js").Trace} trace @returns {{values: number[], per: number[]}}
+ */
+function intensity({ nodes, recording: { types } }) {
+  const bits = types.map(({ shape, dtype }) => shape.reduce((product, size) => product * size, Number(/\d+$/.exec(dtype)?.[0] ?? 8)));
+  const size = (node) => nodes.bytes[node] || bits[nodes.type[node]] / 8;
+  const moved = (flops, node) => (flops === null || !nodes.bytes[node] ? 0 : [...new Set([...nodes.operands[node], node])].reduce((sum, each) => sum + size(each), 0));
+  return { values: nodes.flops.map((flops) => flops ?? 0), per: nodes.flops.map(moved) };
+}
+
 /** Costs of one trace. */
 export class Totals {
   /** @param {import("./trace.js").Trace} trace */
@@ -73,7 +87,8 @@ export class Totals {
     this.trace = trace;
     this.time = trace.timeOf;
     this.slotTimes = trace.layout.slots.map((slot) => slot.nodes.reduce((sum, node) => sum + this.time[node], 0));
-    /** @type {Metric[]} the metrics that have values */ this.metrics = trace.metrics.filter(({ name }) => (name === "time" ? this.clock : !name.startsWith("flops") || trace.nodes.flops.some((flops) => flops !== null)));
+    const metrics = trace.metrics.map((metric) => (metric.name === INTENSITY ? { ...metric, ...intensity(trace) } : metric));
+    /** @type {Metric[]} the metrics that have values */ this.metrics = metrics.filter(({ name }) => (name === "time" ? this.clock : !name.startsWith("flops") || trace.nodes.flops.some((flops) => flops !== null)));
     this.own = this.metrics.filter(({ values }) => values);
     const names = Object.keys(this.#nothing());
     /** names of the costs of which a box has the sum */ this.sums = names.filter((name) => !name.startsWith(MOST));
