@@ -107,6 +107,11 @@ def test_a_page_begins_with_its_question_and_is_listed(name: str) -> None:
         assert f"({PAGES[name].name}) | {question[1]} |" in TEXTS["docs/README.md"]
 
 
+def test_the_table_of_hosts_names_every_test_of_a_host() -> None:
+    named = set(re.findall(r"`tests/hosts/(test_\w+\.py)`", TEXTS["docs/hosts.md"]))
+    assert named == {path.name for path in (ROOT / "tests" / "hosts").glob("test_*.py")}
+
+
 def test_the_make_targets_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     named = {name: set(re.findall(r"(?:`|^)make ([a-z]+)", text, re.MULTILINE)) for name, text in TEXTS.items()}

@@ -121,6 +121,7 @@ class Host:
 
         The page is saved as a picture ``name`` in build/hosts.
         """
+        (step := self.folder / "step").unlink(missing_ok=True)
         expect(view.locator(".ex-graph .ex-node").first).to_be_visible(timeout=SECONDS * 1000)
         assert view.locator(".ex-stage").evaluate("stage => getComputedStyle(stage).overflow") != "visible"
         press(view, ".")
@@ -131,7 +132,7 @@ class Host:
         if is_live:
             expect(view).not_to_contain_class("ex-no-kernel")
             end = time.monotonic() + SECONDS
-            while not ((step := self.folder / "step").exists() and step.read_text()):
+            while not (step.exists() and step.read_text()):
                 assert time.monotonic() < end, "the kernel did not receive the step"
                 time.sleep(0.1)
             assert int(step.read_text()) > 0

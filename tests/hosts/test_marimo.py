@@ -21,9 +21,19 @@ app = marimo.App(width="full")
 
 @app.cell
 def _():
+    import marimo as mo
+
+    again = mo.ui.button(label="again")
+    again
+    return (again,)
+
+
+@app.cell
+def _(again):
     import explorer as ex
     from model import y
 
+    again
     view = ex.explore(y)
     view
     return
@@ -37,9 +47,14 @@ if __name__ == "__main__":
 @pytest.mark.spec("H-1", "V-16", headline=True)
 @pytest.mark.parametrize(("theme", "system"), [("light", "dark"), ("dark", "light")])
 def test_a_view_in_marimo_steps(host: Host, theme: str, system: str) -> None:
-    """Show a live view in marimo, in its theme and not in the system's."""
+    """Show a live view in marimo, in its theme and not in the system's, also after its cell ran again."""
     host.write("app.py", APP.format(theme=theme))
     address = host.serve("marimo", "run", "app.py", "--headless", "--port=PORT", "--no-token")
-    view = host.open(address, theme=system).locator(".explorer-view")
+    page = host.open(address, theme=system)
+    view = page.locator(".explorer-view")
     host.check(view, f"marimo-{theme}")
+    first = view.element_handle()
+    page.get_by_role("button", name="again").click()
+    page.wait_for_function("view => !view.isConnected", arg=first)
+    host.check(view, f"marimo-{theme}-again")
     expect(view).to_have_attribute("data-theme", theme)

@@ -36,6 +36,8 @@ y = np.tanh(ex.tensor(np.ones((2, 3)), name="x")) + 1
 view = ex.explore(y)
 data, _ = view._repr_mimebundle_()
 assert all(type(part) in (str, dict) for part in data.values())
+# Such programs close a model with the cell or for the visitor that it was made for, so views must not share one.
+assert ex.explore(y).front_end is not view.front_end
 print("<svg" in data["image/svg+xml"], "tanh" in data["text/plain"])
 class Halved(ex.Elementwise):
     \"\"\"x / 2.\"\"\"

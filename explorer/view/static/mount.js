@@ -109,7 +109,8 @@ function follow(model, view) {
   for (const name of ["insides", "open_boxes", "theme", "step", "selected", "predicting"]) acts[name](model.get(name));
   /** @type {[string, (message?: any) => void][]} */
   const listeners = Object.entries(acts).map(([name, act]) => {
-    const catchUp = () => act(model.get(name));
+    // A closed model drops its recording (explorer/view/widget/loader.js), and marimo's models report this.
+    const catchUp = () => model.get(name) !== "" && act(model.get(name));
     return [`change:${name}`, () => (waiting ? waiting.push(catchUp) : catchUp())];
   });
   listeners.push([
@@ -162,7 +163,7 @@ async function renderPair(model, el, shared) {
   ends.push(
     listen(model, [
       ["change:tied", () => pair.tieBy(model.get("tied"))],
-      ["change:comparison", () => pair.adopt(JSON.parse(model.get("comparison")))],
+      ["change:comparison", () => model.get("comparison") && pair.adopt(JSON.parse(model.get("comparison")))],
     ]),
   );
   return () => {

@@ -1,5 +1,8 @@
 """Base of the notebook widgets, which share one model of the front end and are closed when their cell runs again.
 
+Outside IPython, each widget has its own model of the front end, because marimo closes a model with the cell that made
+it, and Solara and Shiny send a model only to the visitor for whom it was made.
+
 If each widget contained the code, a page would need 1.4 MB more for each run of a cell, since browsers never unload a
 module that they have imported, and a page keeps every widget's model until the kernel shuts down.
 """
@@ -46,16 +49,23 @@ class FrontEnd(ReadersModel):
 
 
 def front_end() -> FrontEnd:
-    """Return this kernel's only front end model, which stays open even after all widgets were closed."""
-    shared = _front_end()
+    """Return a front end model; in IPython its only one, which stays open after all widgets were closed."""
+    if shell_part("run_cell") is None:  # Solara's replacement of the shell has a kernel, but runs no cells
+        return FrontEnd(**_code())
+    shared = _shared()
     shared.open()
     return shared
 
 
 @cache
-def _front_end() -> FrontEnd:
+def _shared() -> FrontEnd:
+    return FrontEnd(**_code())
+
+
+@cache
+def _code() -> dict[str, str]:
     texts = {"script": script(), "style": stylesheet()}
-    return FrontEnd(**texts, digest=sha256("".join(texts.values()).encode()).hexdigest()[:16])
+    return {**texts, "digest": sha256("".join(texts.values()).encode()).hexdigest()[:16]}
 
 
 class NotebookWidget(anywidget.AnyWidget, ReadersModel):
