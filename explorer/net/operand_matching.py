@@ -18,6 +18,8 @@ _SUFFIXES = ("_QuantizeLinear_Input", "_DequantizeLinear_Output")
 """what onnxruntime's quantizer appends to the name of an operand"""
 _THROUGH = {"DequantizeLinear": ("QuantizeLinear",), "Cast": ()}
 """operator type whose result stands for its first operand → types through which this operand also stands for theirs"""
+_FUSED = 8
+"""maximum number of operators that an operator of another file may have taken over"""
 CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Cast"})
 """operator types that change the precision of an operand"""
 
@@ -194,13 +196,15 @@ def _same(theirs: Operands, operator: OperatorDefinition, reads: Mapping[int, st
 
 def _taken_over(theirs: Operands, root: str, uses: object) -> str | None:
     """Return the operand with these uses: a result, or the result of the operators after it, which have one reader."""
-    while theirs.uses(root) != uses:
+    for _ in range(_FUSED):
+        if theirs.uses(root) == uses:
+            return root
         readers = {operator.name: operator for operator, _ in theirs.readers.get(root, ())}
         operator = next(iter(readers.values()), None)
         if len(readers) != 1 or operator is None or len(operator.outputs) != 1 or root in theirs.outputs:
             return None
         root = operator.outputs[0]
-    return root
+    return None
 
 
 def origins_of(theirs: Operands, compared: Iterable[str]) -> dict[str, tuple[OperatorDefinition, ...]]:
@@ -214,9 +218,14 @@ def origins_of(theirs: Operands, compared: Iterable[str]) -> dict[str, tuple[Ope
     for operator in theirs.operators:
         if operator.name in theirs.converters or operator.type in CONVERSIONS:
             continue
-        group = [each for name in operator.inputs for each in left.pop(theirs.root(name), ())] + [operator]
+        groups = [left.pop(root) for name in operator.inputs if (root := theirs.root(name)) in left]
+        group = groups[0] if groups else []  # extended, not copied, since it may have thousands of operators
+        for other in groups[1:]:
+            group += other
+        group.append(operator)
         ends = [blob for blob in operator.outputs if blob in roots]
-        found.update(dict.fromkeys(ends, tuple(group)))
-        if not ends and operator.outputs:
+        if ends:
+            found.update(dict.fromkeys(ends, tuple(group)))
+        elif operator.outputs:
             left[operator.outputs[0]] = group
     return found

@@ -12,6 +12,8 @@ import pytest
 
 import explorer as ex
 from explorer.net import Net
+from explorer.net.definition.definition import NetDefinition, OperatorDefinition
+from explorer.net.operand_matching import Operands, in_terms_of, matched, origins_of
 from explorer.net.value_comparison import ValueComparison
 from explorer.view.tree.scopes import NodesByName
 from tests.support.precision_files import SMALL, small_files
@@ -310,6 +312,26 @@ def test_fused_and_renamed_operators_are_matched_by_the_graph(tmp_path: Path) ->
     assert row.origins == (("conv", "Conv"), ("relu", "Relu"))
     assert "  conv + relu became renamed_conv" in str(renamed)
     assert renamed.keep_in_float(2) == ["matmul", "conv"]
+
+
+def test_long_nets_are_matched_without_recursion() -> None:
+    """Neither the depth of a net nor operators that have no counterpart make the matching slow."""
+    length = 20_000
+
+    def chain(prefix: str, types: tuple[str, ...]) -> NetDefinition:
+        operators = [
+            OperatorDefinition(types[at % len(types)], f"{prefix}{at}", (f"{prefix}_{at}",), (f"{prefix}_{at + 1}",))
+            for at in range(length)
+        ]
+        return NetDefinition.of(prefix, operators, [f"{prefix}_0"], [f"{prefix}_{length}"])
+
+    ours, theirs = chain("a", ("Relu", "Tanh")), chain("b", ("Relu", "Tanh"))
+    values = {f"b_{at}": np.zeros(1, "float32") for at in range(1, length + 1)}
+    reference = in_terms_of(ours, theirs, values)
+    assert len(matched(Operands(ours), reference.values)) == length
+    assert reference.origins["a_7"] == "b_7"
+    (group,) = origins_of(Operands(theirs), [f"b_{length}"]).values()
+    assert [operator.name for operator in group] == [f"b{at}" for at in range(length)]
 
 
 @pytest.mark.spec("Q-6")
