@@ -1,6 +1,7 @@
 """The memory peak of a plan that has not run: its kernel and its live values."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 import explorer as ex
-from explorer.record import Recording
+from explorer.record import Recording, Run, Stage, Step
 from tests.browser.player import heading, tool
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-5")]
@@ -80,3 +81,29 @@ def test_the_values_at_the_peak_add_up_to_it(show):
     expect(view.locator(".ex-second", has_text="the caller's")).to_have_count(1)  # the net's result, not a weight
     peak, whole = (heading(view, text).bounding_box() for text in ("most live, in kernel", "the whole graph"))
     assert peak["y"] < whole["y"]
+
+
+@pytest.mark.spec("Q-3", headline=True)
+def test_a_run_of_a_runtime_names_the_values_at_the_peak(show, program):
+    """Name the kernel with the most live memory and the values that hold it, in plans and in runs of a runtime."""
+    schedule = program.schedule
+    assert schedule is not None
+    padding = 1024
+    kernels = [replace(kernel, buffer=None, frees=(), live=kernel.live + padding) for kernel in schedule.kernels]
+    steps = tuple(Step(number, 10.0 * number, 5.0, kernel.live) for number, kernel in enumerate(kernels))
+    stages = [replace(stage, kind="rewrite") if stage.kind == "memory" else stage for stage in program.stages]
+    last = program.stages[-1]
+    stages.append(Stage("run", "run", last.last, last.last, {"steps": len(steps)}, "Run by a runtime."))
+    run = Run("a runtime", steps, 5.0 * len(steps))
+    recording = replace(program, stages=stages, schedule=replace(schedule, kernels=kernels, buffers=()), run=run)
+    planned = show(program)
+    planned.locator(".ex-chip", has_text="buffers").click()
+    held = planned.locator(".ex-living dt").all_inner_texts()
+    view = show(recording)
+    view.locator(".ex-chip", has_text="run").click()
+    lives = [kernel.live for kernel in schedule.kernels]
+    number = lives.index(max(lives)) + 1
+    expect(heading(view, f"most live, in kernel {number} of {len(lives)}: 2 values, ")).to_be_visible()
+    ran = view.locator(".ex-living dt").all_inner_texts()
+    assert ran == [*held, "padding and working memory"]
+    expect(view.locator(".ex-living dd").last).to_have_text("1 KB")

@@ -14,9 +14,16 @@ export class BufferLanes {
   constructor(trace) {
     this.trace = trace;
     /** @type {Map<string, number> | undefined} name → how many nodes have it */ this.names = undefined;
+    /** whether a plan assigned buffers; else a runtime allocated memory, and measured how much of it is live */
+    this.isPlanned = trace.kernels.some(({ buffer }) => buffer !== null);
+    this.lives = this.isPlanned ? this.#planned() : trace.steps.some(({ live }) => live !== null) ? this.#read() : [];
+  }
+
+  /** Return the live ranges of a plan. @returns {Life[]} */
+  #planned() {
+    const { trace } = this;
     const last = trace.kernels.length - 1;
-    /** @type {Life[]} */
-    this.lives = trace.kernels.flatMap((kernel, from) => {
+    return trace.kernels.flatMap((kernel, from) => {
       const node = kernel.nodes[kernel.nodes.length - 1];
       if (kernel.buffer === null) return [];
       // Values computed once for all runs do not belong to the memory of a single run.
@@ -24,6 +31,27 @@ export class BufferLanes {
       const freed = trace.freedBy[node];
       return [{ node, from, to: freed < 0 ? last : freed, buffer: kernel.buffer, bytes: kernel.bytes, inPlace: kernel.in_place }];
     });
+  }
+
+  /** Return the live ranges of the values that one kernel computes and another one, or the caller, reads. @returns {Life[]} */
+  #read() {
+    const { trace } = this;
+    const last = trace.kernels.length - 1;
+    const final = trace.resolver(trace.decisions.length);
+    /** @type {Map<number, number>} value → its last reader */ const until = new Map();
+    for (const [kernel, { nodes }] of trace.kernels.entries()) {
+      for (const node of nodes) for (const operand of trace.nodes.operands[node]) until.set(final[operand], kernel);
+    }
+    for (const { outputs } of trace.recording.bodies) for (const node of outputs) until.set(final[node], last);
+    return trace.kernels.flatMap(({ nodes }, from) => {
+      const kept = nodes.filter((node) => trace.kernelOf[node] === from && (until.get(node) ?? from) > from);
+      return kept.map((node) => ({ node, from, to: until.get(node), buffer: -1, bytes: trace.nodes.bytes[node], inPlace: false }));
+    });
+  }
+
+  /** Return where a value is, as a suffix; "" if a runtime allocated its memory. @param {Life} life */
+  #held({ buffer, inPlace }) {
+    return !this.isPlanned ? "" : buffer < 0 ? " · the caller's" : ` · buffer ${buffer}${inPlace ? ", in place" : ""}`;
   }
 
   /** Return the values that are live while a kernel runs, including its result. @param {number} kernel @returns {Life[]} */
@@ -72,7 +100,8 @@ export class BufferLanes {
     return new Map([...new Set(wanted)].slice(0, LANES).map((lane, row) => [lane, row]));
   }
 
-  #bar({ node, from, to, buffer, bytes, inPlace }, row, start, step, kernel, selected) {
+  #bar(life, row, start, step, kernel, selected) {
+    const { node, from, to, buffer, bytes, inPlace } = life;
     // With in-place execution, the overwritten value and the new one share a kernel, so each gets half of its width.
     const left = Math.max(0, (from - start + (inPlace ? 0.5 : 0)) * step);
     const taken = buffer >= 0 && this.trace.kernels[to].in_place && this.trace.kernels[to].buffer === buffer && to > from;
@@ -81,7 +110,7 @@ export class BufferLanes {
     const label = this.trace.namedLabel(node);
     const group = svg("g", { class: `ex-life${state}${node === selected ? " ex-chosen" : ""}`, "data-life": node });
     const title = svg("title");
-    title.textContent = `${label}: ${buffer < 0 ? "the caller's" : `buffer ${buffer}`}, ${bytesText(bytes)}, kernel ${grouped(from + 1)} to ${grouped(to + 1)}`;
+    title.textContent = `${label}: ${bytesText(bytes)}${this.#held(life)}, kernel ${grouped(from + 1)} to ${grouped(to + 1)}`;
     group.append(title, svg("rect", { x: left + 0.5, y: row * LANE + 2, width: Math.max(2, right - left - 1), height: BAR, rx: 3 }));
     if (right - left > 34) {
       const text = svg("text", { x: left + 5, y: row * LANE + 12 });
@@ -92,9 +121,10 @@ export class BufferLanes {
   }
 
   #spoken(kernel) {
-    if (kernel < 0) return "contents of each buffer, kernel by kernel";
-    const alive = this.alive(kernel);
-    return `buffers at kernel ${grouped(kernel + 1)}: ${alive.map(({ node, buffer }) => `${this.trace.namedLabel(node)} in ${buffer < 0 ? "the caller's memory" : `buffer ${buffer}`}`).join(", ") || "no buffer is in use"}`;
+    if (kernel < 0) return `contents of ${this.isPlanned ? "each buffer" : "the memory"}, kernel by kernel`;
+    const where = ({ buffer }) => (!this.isPlanned ? "" : buffer < 0 ? " in the caller's memory" : ` in buffer ${buffer}`);
+    const alive = this.alive(kernel).map((life) => `${this.trace.namedLabel(life.node)}${where(life)}`);
+    return `${this.isPlanned ? "buffers" : "values"} at kernel ${grouped(kernel + 1)}: ${alive.join(", ") || "none is in use"}`;
   }
 
   /** Return the location of a node whose name is not unique. @param {number} node */
@@ -107,12 +137,15 @@ export class BufferLanes {
   /** Return a table of the live values, the largest first. @param {number} kernel @param {(node: number) => Element} link @param {import("./elements.js").KeptParts} kept */
   table(kernel, link, kept) {
     const alive = this.alive(kernel).sort((a, b) => b.bytes - a.bytes);
-    const cells = alive.slice(0, LANES).flatMap(({ node, buffer, bytes, inPlace }) => {
-      const said = `${bytesText(bytes)} · ${buffer < 0 ? "the caller's" : `buffer ${buffer}${inPlace ? ", in place" : ""}`}`;
+    const cells = alive.slice(0, LANES).flatMap((life) => {
+      const { node, bytes } = life;
+      const said = `${bytesText(bytes)}${this.#held(life)}`;
       return [kept.part(`live|${node}`, () => html("dt", {}, link(node), this.#place(node))), kept.part(`live in|${said}`, () => html("dd", {}, said))];
     });
     const { workspace } = this.trace.kernels[kernel];
     if (workspace) cells.push(html("dt", {}, ...explained("working memory")), html("dd", {}, bytesText(workspace)));
+    const other = this.isPlanned ? 0 : this.trace.live(kernel) - alive.reduce((sum, { bytes }) => sum + bytes, 0);
+    if (other > 0) cells.push(html("dt", {}, "padding and working memory"), html("dd", {}, bytesText(other)));
     if (alive.length > LANES) cells.push(html("dt", {}, `and ${grouped(alive.length - LANES)} more`));
     return kept.filled("living", () => html("dl", { class: "ex-facts ex-living", "aria-label": "live values" }), cells);
   }

@@ -46,7 +46,7 @@ export class MomentPanel {
     const whole = [heading("the whole graph"), costTable(this.parts.totals, costs[0], costs[0], elsewhere), inside, ...(recorded ? metadataParts(trace.recording.metadata) : [])];
     const numbers = [heading("in numbers"), this.#counts(stage), recorded && html("div", { class: "ex-soft" }, NODES), this.#plan()];
     // The memory stage is about the values that occupy the memory.
-    if (moment.phase === "memory") numbers.push(...this.parts.peak());
+    if (moment.phase === "memory" || (moment.phase === "run" && !this.parts.bufferLanes.isPlanned)) numbers.push(...this.parts.peak());
     parts.push(...(recorded ? [...whole, ...numbers] : [...numbers, ...whole]), this.parts.values());
     if (moment.phase === "memory" || moment.phase === "run") parts.push(...this.parts.memory(-1));
     return [...parts, this.parts.decisions.show(moment)];

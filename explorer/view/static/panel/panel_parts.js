@@ -106,7 +106,7 @@ export class PanelParts {
     const { trace, bufferLanes } = this;
     if (!bufferLanes.lives.length) return [];
     const picture = bufferLanes.picture(kernel, { go: this.actions.kernel, select: this.actions.select }, this.selected);
-    if (kernel < 0) return [this.kept.heading("buffers over time"), picture];
+    if (kernel < 0) return [this.kept.heading(bufferLanes.isPlanned ? "buffers over time" : "values over time"), picture];
     const [title, table] = this.living(kernel, "live now", trace.live(kernel));
     return [title, picture, table];
   }
