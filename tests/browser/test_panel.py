@@ -19,6 +19,8 @@ from explorer.view.picture.kernel_outlines import frames
 from explorer.view.replay.state import state_at
 from explorer.view.tree.scopes import scope_path
 from tests.browser.player import box, heading, node, press, resize
+from tests.formats.onnx.models import FLOAT, model, opened
+from tests.formats.onnx.models import node as onnx_node
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
@@ -508,3 +510,20 @@ def test_the_value_of_a_node_is_seen_at_once_where_decisions_are_not_the_subject
     expect(statistics).to_be_in_viewport()
     view.locator(".ex-chip", has_text="fuse").click()
     assert value.bounding_box()["y"] > panel.locator(".ex-card").first.bounding_box()["y"]
+
+
+@pytest.mark.spec("Q-1")
+def test_the_panel_lists_what_the_file_states(show, tmp_path):
+    """The first stage lists descriptions and metadata as text, with their lines; an operator shows its description."""
+    operator = onnx_node("Neg", ["x"], ["y"], "invert")
+    operator.doc_string = "describes the node"
+    stated = {"producer_name": "tool", "producer_version": "1.2", "doc_string": "<b>first</b>\x1b[31m\nsecond"}
+    net = opened(model([operator], {"x": (FLOAT, [2])}, ["y"], **stated), tmp_path)
+    view = show(net.explore().recording)
+    rows = view.locator(".ex-metadata")
+    assert rows.locator("dt").all_text_contents()[:2] == ["description", "producer"]
+    lines = rows.locator("dd").first.locator("div").all_text_contents()
+    assert lines == ["<b>first</b>\\x1b[31m", "second"]
+    assert rows.locator("dd").nth(1).text_content() == "tool 1.2"
+    node(view, "negative").click()
+    expect(view.locator(".ex-why")).to_contain_text("describes the node")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper
 
 import explorer as ex
 from explorer.net.operators.context import OperatorContext
@@ -147,3 +147,22 @@ def test_operators_of_other_domains_are_imported_only_for_files_with_them() -> N
         "assert 'com.microsoft.QuickGelu' in ex.layer_types('onnx')\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120, cwd=Path(__file__).parents[3])
+
+
+@pytest.mark.spec("I-9")
+def test_operators_of_other_domains_are_drawn(tmp_path: Path) -> None:
+    """Operators of onnxruntime and of its extensions open with their attributes; `check` lists those without values."""
+    nodes = [
+        helper.make_node("GPT2Tokenizer", ["text"], ["ids", "mask"], "tokenizer", domain="ai.onnx.contrib", vocab="{}"),
+        helper.make_node("NotKnown", ["x"], ["y"], "other", domain="com.microsoft", alpha=0.5),
+        helper.make_node("Relu", ["y"], ["z"], "relu"),
+    ]
+    inputs = {"text": (TensorProto.STRING, [None]), "x": (TensorProto.FLOAT, [1, 4])}
+    net = opened(model(nodes, inputs, ["ids", "z"]), tmp_path)
+    unknown = [problem.partition(":")[0] for problem in net.check()]
+    types = ("ai.onnx.contrib.GPT2Tokenizer", "com.microsoft.NotKnown")
+    assert unknown == [f"unknown operator type {type}" for type in types]
+    recording = net.explore().recording
+    drawn = {scope.type for scope in recording.scopes if scope.type}
+    assert {*types} <= drawn
+    assert ("alpha", "0.5") in [pair for row in recording.operators for pair in row.attributes]
