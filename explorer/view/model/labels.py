@@ -7,7 +7,7 @@ must be the same everywhere.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -72,7 +72,7 @@ class Text(NamedTuple):
     ghost: str
     """second line while the node is a ghost, "" if it never is"""
     second: str
-    """second line with the formula and the type, "" if the type is sufficient"""
+    """second line with the type, and the formula or the name of an operator of a file; "" if the type is sufficient"""
     formula: str
     """the full formula of the node"""
 
@@ -80,10 +80,11 @@ class Text(NamedTuple):
 class Lines:
     """Table of the texts of a recording's nodes; ``of`` returns a node's row in ``texts``, which has no duplicates."""
 
-    def __init__(self, recording: Recording, slot_of: list[int]) -> None:
-        self.recording, self._slot_of = recording, slot_of
+    def __init__(self, recording: Recording, slot_of: list[int], operators: Mapping[int, str]) -> None:
+        """Create the table; ``operators`` maps nodes that represent an operator of a file to the operator's name."""
+        self.recording, self._slot_of, self._operators = recording, slot_of, operators
         self.texts: list[Text] = []
-        self._rows: dict[tuple[str, int, tuple[str, ...], str, str], int] = {}
+        self._rows: dict[tuple[str, int, tuple[str, ...], str, str, str], int] = {}
         self._successor = {old: new for _, old, new in recording.substitutions}
         self._compositions = {row.node: row for row in recording.compositions}
         self._batched = {group.decision: len(group.members) for group in recording.groups if group.kind == "batch"}
@@ -94,15 +95,22 @@ class Lines:
         names = self.recording.dimension_names(node)
         ghost = self._ghost(node) if nodes.gone[node] >= 0 else ""
         computed = self._computed(node)
-        key = (self.recording.named_label(node), nodes.type[node], names, ghost, computed)
+        operator = self._operators.get(node, "")
+        key = (self.recording.named_label(node), nodes.type[node], names, ghost, computed, operator)
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = len(self.texts)
             type_ = short_type(self.recording, key[1], names)
             short = self._computed(node, _operand)
-            second = fit(f"{short} → {type_}", TYPE) if short else ""
+            second = f"{short} → {type_}" if short else f"{operator} · {type_}" if operator else ""
             self.texts.append(
-                Text(fit(key[0], NAME, bold=True), fit(type_, TYPE), fit(ghost, TYPE), second, visible(computed))
+                Text(
+                    fit(key[0], NAME, bold=True),
+                    fit(type_, TYPE),
+                    fit(ghost, TYPE),
+                    fit(second, TYPE),
+                    visible(computed),
+                )
             )
         return row
 

@@ -81,7 +81,7 @@ def build_model(recording: Recording) -> Model:
     _count_steps(recording, slots, tree)
     edges, recorded = lifted(tree, slots)
     choose_open(recording, slots, tree, recorded)
-    lines = Lines(recording, slots.of)
+    lines = Lines(recording, slots.of, _operators_of_one_node(recording, slots, tree))
     rows = [[lines.of(node) for node in members] for members in slots.nodes]
     kinds = recording.nodes.kind
     sizes = [
@@ -123,6 +123,22 @@ def _count_steps(recording: Recording, slots: Slots, tree: Tree) -> None:
             box = tree.boxes[box].parent
         if box >= 0:
             tree.boxes[box].steps = max(tree.boxes[box].steps, int(length))
+
+
+def _operators_of_one_node(recording: Recording, slots: Slots, tree: Tree) -> dict[int, str]:
+    """Map each node that alone represents an operator of a file, without a box, to the name that its author gave it."""
+    nodes, scopes = recording.nodes, recording.scopes
+    return {
+        node: scopes[row].name
+        for node, row in enumerate(nodes.scope)
+        if nodes.born[node] < 0
+        and nodes.kind[node] == "operation"
+        and scopes[row].kind == "file"
+        and scopes[row].type
+        and tree.boxes[tree.box_of[slots.of[node]]].scope != row
+        and scopes[row].name != nodes.label[node]
+        and not is_generated(scopes[row].name, scopes[row].type)
+    }
 
 
 def _box_texts(recording: Recording, slots: Slots, tree: Tree, totals: list[Totals]) -> list[tuple[str, ...]]:

@@ -170,6 +170,21 @@ def test_scopes_around_one_node_have_no_boxes():
     assert len(model.tree.boxes) == 1
 
 
+@pytest.mark.spec("Q-5")
+def test_a_node_that_represents_an_operator_of_a_file_shows_its_name():
+    """``relu1`` is one node, without a box; a name that an exporter generated, such as flatten_0, is omitted."""
+    recording = ex.open(MODELS.parent / "digits.pnnx.param").preview_plan().recording
+    model = build_model(recording)
+    seconds = {}
+    for node, scope in enumerate(recording.nodes.scope):
+        slot = model.slots.of[node]
+        text = model.texts[model.slot_texts[slot][model.slots.nodes[slot].index(node)]]
+        seconds.setdefault(recording.scopes[scope].name, []).append((text.name, text.second))
+    assert ("relu", "relu1 · 1×8×8×8 f32") in seconds["relu1"]
+    assert ("reshape", "") in seconds["torch.flatten_0"]
+    assert all("conv2 ·" not in second for _, second in seconds["conv2"])  # its box shows the name
+
+
 def test_a_scope_around_one_box_gives_it_its_name():
     make = sample.Builder()
     kind = make.type(4)
