@@ -234,9 +234,11 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     stability.QuotientOfExponentials.softmax: lambda: ex.exp(x) / ex.exp(x).sum(axis=1, keepdims=True),
     stability.QuotientOfExponentials.difference: lambda: ex.exp(x) / ex.exp(y),
     stability.QuotientOfExponentials.other_sum: lambda: ex.exp(x) / ex.exp(y).sum(axis=1, keepdims=True),
+    stability.QuotientOfExponentials.other_shape: lambda: ex.exp(x[:, :5]) / ex.exp(x[:, :5]).sum(axis=1),
     stability.QuotientOfExponentials.dtype: lambda: ex.exp(whole) / ex.exp(y),
     stability.QuotientOfOnePlusExp.negative: lambda: 1 / (1 + ex.exp(x)),
     stability.QuotientOfOnePlusExp.positive: lambda: ex.exp(x) / (1 + ex.exp(x)),
+    stability.QuotientOfOnePlusExp.share: lambda: ex.exp(x) / (ex.exp(x) + ex.exp(y)),
     stability.QuotientOfExponentials.reciprocal: lambda: 1 / ex.exp(x),
     stability.SoftmaxGradientOfNll.fused: lambda: ex.softmax_gradient(
         ex.nll_loss_gradient(1.0, ex.absolute(y), s := ex.softmax(x)), s
@@ -271,11 +273,16 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     symbolic_constants.ProductWithOneHotRows.batched: lambda: (
         OneHotEncoding(5, np.dtype("float64"))(labels) @ ramp(2, 5, 6)
     ),
+    symbolic_constants.ProductWithOneHotRows.labels: lambda: (
+        OneHotEncoding(5, np.dtype("float64"))(ex.reshape(labels, (2, 2))) @ x
+    ),
     symbolic_constants.ZeroThroughView.moved: lambda: ex.transpose(zero) + ramp(6, 5),
     symbolic_constants.SumWithZero.dropped: lambda: x + zero,
     symbolic_constants.SumWithZero.type: lambda: single + zero,
     Folding.folded: lambda: x + (ex.TrivialTensor(2.0, (5, 6), dtype="float64") * 3.0 + 1.0),
     Folding.large: lambda: ex.tensor(1.0) + ex.cumsum(constant(2.0, 120)),
+    Folding.large_operand: lambda: x + ex.BiasVector(5000, 1, dtype="float64").sum(),
+    Folding.slow: lambda: ex.tensor(1.0) + ex.conv2d(constant(2.0, 1, 1, 64, 64), constant(1.0, 1, 1, 57, 57)),
     Folding.impure: lambda: ex.tensor(1.0) + Aloud()(constant(2.0, 2)),
     Folding.fails: lambda: ex.tensor(1) + constant(2, dtype="int64") ** constant(-1, dtype="int64"),
     Simplify.unreached: lambda: ex.grad(x.sum(), ex.tensor([1.0])),
@@ -359,7 +366,8 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     scale_into_weights.FactorIntoWeights.moved: (lambda: (given(5, 6) @ w) * row, FAST),
     scale_into_weights.FactorIntoWeights.checked: (lambda: (given(5, 6) @ w) * row, NET),
     scale_into_weights.TermsOfWeights.checked: (lambda: given(5, 6) @ w + row + ramp(6), NET),
-    scale_into_weights.IntoWeights.harmful: (lambda: (given(5, 6) @ w) * (row * 1e200), NET),
+    scale_into_weights.FactorIntoWeights.harmful: (lambda: (given(5, 6) @ w) * (row * 1e200), NET),
+    scale_into_weights.TermsOfWeights.harmful: (lambda: given(5, 6) @ w + row * 1e20 + row, NET),
     scale_into_weights.FactorIntoWeights.shape: lambda: (given(5, 6) @ w) * ramp(5, 1),
     scale_into_weights.FactorIntoWeights.exact: lambda: (
         (given(5, 6, dtype="uint8").astype("float32") @ ramp(6, 6, dtype="int8").astype("float32"))
@@ -369,6 +377,10 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     scale_into_weights.IntoWeights.other_consumers: lambda: [(made := given(5, 6) @ w) * row, ex.tanh(made)],
     scale_into_weights.IntoWeights.price: lambda: (ramp(50, 60) @ ramp(60, 60)) * ramp(60),
     scale_into_weights.IntoWeights.dtype: lambda: (given(5, 6) @ w) * ramp(6, dtype="float32"),
+    scale_into_weights.IntoWeights.shapes: lambda: (given(5, 6) @ w) * ramp(3, 1, 6),
+    scale_into_weights.IntoWeights.digits: lambda: (
+        (given(5, 6, dtype="float16") @ ramp(6, 6, dtype="float16")) * ramp(6, dtype="float16")
+    ),
     scale_into_weights.IntoWeights.not_constant: lambda: (given(5, 6) @ w) * given(6),
     norm_before_product.NormIntoWeights.moved: (normed, FAST),
     norm_before_product.NormIntoWeights.padding: lambda: ex.conv2d(

@@ -185,8 +185,8 @@ def reason(code: str) -> Reasons:
 
     >>> print(ex.reason("single_term"))
     [single_term] of SumOfOne
-      `add_n` is removed and its operand is used directly, because it is the sum of only one array.
-      What it means: ex.add_n(a, b, …) is a sum of several arrays of one shape; here there is only one array.
+      `add_n` is removed and its operand is used directly, because here `add_n` adds only one array.
+      What it means: ex.add_n(a, b, …) is the sum of several arrays of one shape. The sum of one array is the array.
     """
     reasons = Reasons([entry for entry in CATALOGUE.values() if entry.code == code])
     if not reasons:

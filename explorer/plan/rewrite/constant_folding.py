@@ -92,11 +92,24 @@ class Folding:
     )
     large = Reason(
         "large",
-        "`{operation}` is computed in each run, even though it reads only constants, because it is too large to "
-        "compute while the plan is built: its largest operand has {read:element}, its result {size}.",
-        meaning="A plan stores the elements of its constants as a list of at most 64 numbers. It computes them only "
-        "from operands of at most 4,096 elements, and in at most 65,536 additions, multiplications and similar steps. "
-        "Constants with equal elements may have any size.",
+        "`{operation}` is computed in each run, even though it reads only constants, because its result has "
+        "{size:element}, and a plan stores at most {limit}.",
+        meaning="A plan stores the elements of its constants as a list. If all elements are equal, only one is stored, "
+        "so the result may have any size.",
+    )
+    large_operand = Reason(
+        "large",
+        "`{operation}` is computed in each run, even though it reads only constants, because one of them has "
+        "{size:element}, and a plan computes with at most {limit} while it is built.",
+        meaning="Operations that read only small constants are computed while the plan is built.",
+    )
+    slow = Reason(
+        "large",
+        "`{operation}` is computed in each run, even though it reads only constants, because `{operation}` takes "
+        "{work_flops}, "
+        "and at most {limit_flops} are computed while the plan is built.",
+        meaning="A flop is one addition, multiplication or other operation on a number. Operations that read only "
+        "constants are computed while the plan is built, if this is fast.",
     )
 
     def __init__(self) -> None:
@@ -276,8 +289,13 @@ def _listed(operation: Operation, type_: TensorType, operands: Sequence[Structur
     """Return the result as a list of elements or a shorter structured constant; decline if it is too large."""
     types = [operand.type_of(()) for operand in operands]
     largest = max([operand_type.size for operand_type in types if isinstance(operand_type, TensorType)], default=0)
-    if type_.size > _MAX_LISTED or largest > _MAX_READ or operation.flops(type_, *types) > _MAX_FLOPS:
-        return Folding.large.declined(operation=operation.name, size=type_.size, read=largest, listed=_MAX_LISTED)
+    flops = operation.flops(type_, *types)
+    if type_.size > _MAX_LISTED:
+        return Folding.large.declined(operation=operation.name, size=type_.size, limit=_MAX_LISTED)
+    if largest > _MAX_READ:
+        return Folding.large_operand.declined(operation=operation.name, size=largest, limit=_MAX_READ)
+    if flops > _MAX_FLOPS:
+        return Folding.slow.declined(operation=operation.name, work_flops=flops, limit_flops=_MAX_FLOPS)
     return _described(np.asarray(operation.compute(*[operand.compute() for operand in operands])), type_)
 
 

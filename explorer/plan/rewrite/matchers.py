@@ -21,6 +21,7 @@ from explorer.ops.manipulation.reshape import BroadcastTo, Reshape
 from explorer.ops.manipulation.slicing import Index0, Slice
 from explorer.ops.nn.softmax import Softmax
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.record.dimension_names import shape_text
 
 _Operation = TypeVar("_Operation", bound=Operation)
 
@@ -63,6 +64,14 @@ def member(node: Expr, graph: PlanGraph) -> tuple[Expr, int] | None:
         if operation.spans[1:] == tuple([(0, size, 1) for size in source.shape[1:]]):
             return source, operation.spans[0]
     return None
+
+
+def difference(x: Expr, node: Expr) -> dict[str, str]:
+    """Return the facts ``given`` and ``wanted``: the dtypes of two nodes if these differ, otherwise their shapes."""
+    if x.dtype != node.dtype:
+        return {"given": str(x.dtype), "wanted": str(node.dtype)}
+    given, wanted = [f"of shape {shape_text(each.shape)}" if each.shape else "a scalar" for each in (x, node)]
+    return {"given": given, "wanted": wanted}
 
 
 def is_real(node: Expr) -> bool:

@@ -17,8 +17,8 @@ from explorer.plan.rewrite.constant_folding import Folding, described
 from explorer.plan.rewrite.rules import (
     symbolic_constants,
 )
-from tests.laws.claims.decisions import At, Claim, of_decision, of_nodes
-from tests.laws.claims.nodes import Expr, bits, kind, names
+from tests.laws.claims.decisions import At, Claim, of_decision, of_nodes, shape_text
+from tests.laws.claims.nodes import Expr, bits, difference, kind, names
 
 
 def is_zero(node: Expr) -> bool:
@@ -40,7 +40,8 @@ def hot_and_other(at: At, node: Expr) -> tuple[Any, Expr]:
 def selected_part(at: At, node: Expr) -> Facts:
     hot, other = hot_and_other(at, node)
     part = ("row" if at.below_at(node, 1) is other else "column") if other.ndim > 1 else "element"
-    return {"other": other, "position": hot.position, "part": part}
+    times = "" if hot.value == 1 else f" times {hot.value:g}"
+    return {"other": other, "position": hot.position, "part": part, "times": times}
 
 
 @of_nodes(symbolic_constants.ProductWithOneHot.dtype, holds=lambda at, n: hot_and_other(at, n)[1].dtype != n.dtype)
@@ -60,23 +61,41 @@ def rows_of(at: At, node: Expr) -> tuple[int, bool, Expr, Expr]:
     raise AssertionError("no one-hot rows")
 
 
+def rows_facts(at: At, node: Expr) -> Facts:
+    place, _, _, other = rows_of(at, node)
+    return {"other": other, "parts": "elements" if other.ndim == 1 else ("rows", "columns")[place]}
+
+
 hot_rows = symbolic_constants.ProductWithOneHotRows
 for row_reason, picks in ((hot_rows.picked, True), (hot_rows.added, False)):
     of_nodes(row_reason, holds=lambda at, n, picks=picks: (rows_of(at, n)[1] == (rows_of(at, n)[0] == 1)) is picks)(
-        lambda at, node: {"labels": rows_of(at, node)[2], "other": rows_of(at, node)[3]}
+        lambda at, node: {
+            **rows_facts(at, node),
+            "labels": rows_of(at, node)[2],
+            "line": "column" if rows_of(at, node)[1] else "row",
+        }
     )
 
 
 @of_nodes(hot_rows.dtype, holds=lambda at, node: rows_of(at, node)[3].dtype != node.dtype)
 def rows_dtype(at: At, node: Expr) -> Facts:
-    other = rows_of(at, node)[3]
-    return {"other": other, "given": str(other.dtype), "wanted": str(node.dtype)}
+    return {
+        **rows_facts(at, node),
+        "given": str(rows_of(at, node)[3].dtype),
+        "wanted": str(node.dtype),
+    }
 
 
-@of_nodes(hot_rows.batched, holds=lambda at, n: rows_of(at, n)[3].ndim > 2 or rows_of(at, n)[2].ndim != 1)
-def rows_batched(at: At, node: Expr) -> Facts:
-    labels, other = rows_of(at, node)[2:]
-    return {"other": other, "type": repr(other.type), "labels": repr(labels.type)}
+of_nodes(hot_rows.batched, holds=lambda at, node: rows_of(at, node)[3].ndim > 2 and rows_of(at, node)[0] == 0)(
+    lambda at, node: {"other": rows_of(at, node)[3], "shape": shape_text(rows_of(at, node)[3])}
+)
+of_nodes(hot_rows.labels, holds=lambda at, node: rows_of(at, node)[2].ndim != 1)(
+    lambda at, node: {
+        **rows_facts(at, node),
+        "labels": rows_of(at, node)[2],
+        "shape": shape_text(rows_of(at, node)[2]),
+    }
+)
 
 
 of_nodes(symbolic_constants.ZeroThroughView.moved, holds=lambda at, node: is_zero(at.below_at(node, 0)))(
@@ -99,7 +118,7 @@ def without_zeros(at: At, node: Expr) -> Any:
 
 
 of_nodes(symbolic_constants.SumWithZero.type, holds=lambda at, node: without_zeros(at, node) is not node.type)(
-    lambda at, node: {"type": repr(without_zeros(at, node)), "wanted": repr(node.type)}
+    lambda at, node: difference(without_zeros(at, node), node)
 )
 
 
@@ -169,14 +188,27 @@ def fails(at: At, node: Expr) -> Facts:
     raise AssertionError("it can be computed")
 
 
-@of_nodes(Folding.large, holds=lambda at, n: of_numbers(at, n) and n.operation.pure)
-def large(at: At, node: Expr) -> Facts:
-    read = max(operand.size for operand in at.operands(node))
-    flops = node.operation.flops(node.type, *[operand.type for operand in at.operands(node)])
-    assert node.size > 64 or read > 4096 or flops > 1 << 16
-    return {"operation": kind(node), "size": node.size, "read": read, "listed": 64}
+def flops(at: At, node: Expr) -> int:
+    return node.operation.flops(node.type, *[operand.type for operand in at.operands(node)])
 
 
+def largest_operand(at: At, node: Expr) -> int:
+    return max(operand.size for operand in at.operands(node))
+
+
+def is_pure(at: At, node: Expr) -> bool:
+    return of_numbers(at, node) and node.operation.pure
+
+
+of_nodes(Folding.large, holds=lambda at, node: is_pure(at, node) and node.size > 64)(
+    lambda at, node: {"operation": kind(node), "size": node.size, "limit": 64}
+)
+of_nodes(Folding.large_operand, holds=lambda at, node: is_pure(at, node) and largest_operand(at, node) > 4096)(
+    lambda at, node: {"operation": kind(node), "size": largest_operand(at, node), "limit": 4096}
+)
+of_nodes(Folding.slow, holds=lambda at, node: is_pure(at, node) and flops(at, node) > 65536)(
+    lambda at, node: {"operation": kind(node), "work_flops": flops(at, node), "limit_flops": 65536}
+)
 of_nodes(Simplify.unreached, holds=lambda at, node: is_zero(node) and not at.value(node).any())(
     lambda at, node: {"type": repr(node.type)}
 )

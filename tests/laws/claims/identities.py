@@ -19,7 +19,7 @@ from explorer.plan.rewrite.rules import (
     strength_reduction,
 )
 from tests.laws.claims.decisions import LARGEST, At, has_value, of_nodes
-from tests.laws.claims.nodes import Expr, bits, kind, names, number, same_bits, typed
+from tests.laws.claims.nodes import Expr, bits, difference, kind, names, number, same_bits, typed
 
 
 def neutral_facts(at: At, node: Expr) -> Facts:
@@ -33,7 +33,7 @@ def neutral_facts(at: At, node: Expr) -> Facts:
 def typed_neutral(at: At, node: Expr) -> Facts:
     facts = neutral_facts(at, node)
     other = next(each for each in at.operands(node) if each is not facts["x"])
-    return {**facts, "neutral": str(number(at, other)), "given": repr(facts["x"].type), "wanted": repr(node.type)}
+    return {**facts, "neutral": str(number(at, other)), **difference(facts["x"], node)}
 
 
 def special(node: Expr) -> Any:
@@ -128,7 +128,7 @@ of_nodes(identities.IndexOfStack.stacked, holds=lambda at, node: taken_row(at, n
     lambda at, node: {"index": index_of(node), **names(at, node, stacked=(0,))}
 )
 of_nodes(identities.IndexOfStack.type, holds=lambda at, node: taken_row(at, node).type is not node.type)(
-    lambda at, node: {"value": taken_row(at, node), "given": repr(taken_row(at, node).type)}
+    lambda at, node: {"value": taken_row(at, node), **difference(taken_row(at, node), node)}
 )
 
 
@@ -146,16 +146,20 @@ for whole_reason in (identities.StackOfMembers.whole, slice_of_concat.Concatenat
 
 
 power = strength_reduction.PowerByProducts
-FORMULAS = {2: "x · x", 3: "x² · x", 4: "x² · x²", 0.5: "√x", -1: "1 / x"}
-of_nodes(power.power, holds=lambda at, node: number(at, at.below_at(node, 1)) in (2, 3, 4, -1, 0.5))(
-    lambda at, node: {
-        "exponent": number(at, at.below_at(node, 1)),
-        "formula": FORMULAS[number(at, at.below_at(node, 1))],
-        **names(at, node, x=(0,)),
-    }
-)
+METHODS = {
+    **{2: "by one multiplication", 3: "by two multiplications", 4: "by two multiplications"},
+    **{0.5: "as a square root", -1: "as a reciprocal"},
+}
+
+
+def power_facts(at: At, node: Expr) -> Facts:
+    exponent = number(at, at.below_at(node, 1))
+    return {"exponent": exponent, "method": METHODS[exponent], **names(at, node, x=(0,))}
+
+
+of_nodes(power.power, holds=lambda at, node: number(at, at.below_at(node, 1)) in (2, 3, 4, -1, 0.5))(power_facts)
 of_nodes(power.type, holds=lambda at, node: at.below_at(node, 0).type is not node.type)(
-    lambda at, node: typed(at, node, 0)
+    lambda at, node: {**power_facts(at, node), **typed(at, node, 0)}
 )
 
 
@@ -176,5 +180,5 @@ of_nodes(halves.halving)(
     }
 )
 of_nodes(halves.type, holds=lambda at, node: at.below_at(node, 0).type is not node.type)(
-    lambda at, node: typed(at, node, 0)
+    lambda at, node: {**typed(at, node, 0), "divisor": number(at, at.below_at(node, 1))}
 )

@@ -10,7 +10,7 @@ import explorer as ex
 from explorer.ops.creation.constants import Full, Zero
 from explorer.ops.manipulation.reshape import BroadcastTo, Reshape
 from explorer.plan.graph.reasons import Facts
-from tests.laws.claims.decisions import At, has_value
+from tests.laws.claims.decisions import At, has_value, sizes_text
 
 Expr = ex.Expr
 
@@ -65,4 +65,15 @@ def triple(at: At, node: Expr) -> Facts:
 def typed(at: At, node: Expr, *path: int) -> Facts:
     """Return the facts of a value whose type differs from the result's type."""
     x = at.below_at(node, *path)
-    return {"x": x, "given": repr(x.type), "wanted": repr(node.type)}
+    return {"x": x, **difference(x, node)}
+
+
+def difference(x: Any, node: Any) -> Facts:
+    """Return the dtypes of two nodes or types if they differ, otherwise their shapes."""
+    if x.dtype != node.dtype:
+        return {"given": str(x.dtype), "wanted": str(node.dtype)}
+    assert x.shape != node.shape
+    return {
+        "given": f"of shape {sizes_text(x.shape)}" if x.shape else "a scalar",
+        "wanted": f"of shape {sizes_text(node.shape)}",
+    }

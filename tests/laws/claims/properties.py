@@ -16,7 +16,7 @@ from explorer.plan.rewrite.rules import (
     inverse_pairs,
 )
 from tests.laws.claims.decisions import At, has_value, of_nodes
-from tests.laws.claims.nodes import Expr, bits, kind, names, pair, same_bits, triple, typed
+from tests.laws.claims.nodes import Expr, bits, difference, kind, names, pair, same_bits, triple, typed
 
 
 def values_are(test: Callable[[Any], Any]) -> Callable[[At, Expr], bool]:
@@ -52,7 +52,7 @@ of_nodes(inverse_pairs.SqrtOfSquare.absolute, holds=inverts("square", "sqrt"))(
     holds=lambda at, node: at.below_at(node, 0, 0).type is not node.type,
 )
 def pair_dtype(at: At, node: Expr) -> Facts:
-    return {**triple(at, node), "given": repr(at.below_at(node, 0, 0).type), "wanted": repr(node.type)}
+    return {**triple(at, node), **difference(at.below_at(node, 0, 0), node)}
 
 
 of_nodes(inverse_pairs.InversePair.complex, holds=lambda at, node: at.below_at(node, 0, 0).dtype.kind == "c")(triple)
@@ -186,8 +186,6 @@ of_nodes(extreme.other_consumers, holds=lambda at, node: at.uses(at.below_at(nod
 of_nodes(extreme.result_type, holds=lambda at, node: swapped_type(at, node) is not node.type)(
     lambda at, node: {
         **extreme_facts(at, node),
-        "given": repr(at.below_at(node, 0, 0).type),
-        "found": repr(swapped_type(at, node)),
-        "wanted": repr(node.type),
+        **difference(swapped_type(at, node), node),
     }
 )

@@ -20,7 +20,7 @@ from explorer.plan.rewrite.rules import (
     operations_under_policies,
     stability,
 )
-from tests.laws.claims.decisions import At, Claim, has_value, of_decision, of_nodes, shape_text
+from tests.laws.claims.decisions import At, Claim, has_value, of_decision, of_nodes, shape_text, sizes_text
 from tests.laws.claims.nodes import Expr, kind, names, number
 
 
@@ -61,12 +61,27 @@ of_nodes(quotient.dtype, holds=lambda at, node: not exponents_fit(at, node))(
     lambda at, node: {
         **names(at, node, powers=(0,), divisor=(1,)),
         "wanted": str(node.dtype),
-        "given": f"{at.below_at(node, 0, 0).dtype} and {at.below_at(node, 1, 0).dtype}",
+        **next(
+            {"other": at.below_at(node, place), "given": str(at.below_at(node, place, 0).dtype)}
+            for place in (0, 1)
+            if at.below_at(node, place, 0).dtype != node.dtype
+        ),
     }
 )
 of_nodes(quotient.other_sum, holds=lambda at, node: kind(reduction(at, at.below_at(node, 1))) == "sum")(
-    lambda at, node: names(at, node, powers=(0,), divisor=(1,))
+    lambda at, node: {**names(at, node, powers=(0,), divisor=(1,)), "total": reduction(at, at.below_at(node, 1))}
 )
+
+
+@of_nodes(quotient.other_shape)
+def other_shape(at: At, node: Expr) -> Facts:
+    powers, divisor = at.operands(node)
+    divisor = at.below_at(divisor, 0) if kind(divisor) == "broadcast_to" else divisor
+    total = reduction(at, divisor)
+    wanted = np.empty(powers.shape).sum(axis=total.operation.axes, keepdims=True).shape
+    assert at.value(at.below_at(total, 0)).tolist() == at.value(powers).tolist()
+    assert divisor.shape != wanted
+    return {"powers": powers, "divisor": divisor, "given": shape_text(divisor), "wanted": sizes_text(wanted)}
 
 
 def power_beside_one(at: At, added: Expr) -> Expr:
@@ -91,11 +106,24 @@ def is_share(at: At, node: Expr) -> bool:
 
 
 of_nodes(quotient.reciprocal, holds=divides_one)(lambda at, node: {"powers": at.operands(node)[-1]})
+
+
+def divides_itself(at: At, node: Expr) -> bool:
+    """Return whether a quotient divides a power by the sum of itself and 1."""
+    power, divided = power_beside_one(at, at.operands(node)[-1]), at.operands(node)[0]
+    return divided is power or (kind(divided) == "exp" and at.below_at(divided, 0) is at.below_at(power, 0))
+
+
 one_plus = stability.QuotientOfOnePlusExp
-of_nodes(one_plus.negative)(lambda at, node: {"powers": power_beside_one(at, at.operands(node)[-1])})
+of_nodes(one_plus.negative, holds=lambda at, node: not divides_itself(at, node))(
+    lambda at, node: {"powers": power_beside_one(at, at.operands(node)[-1])}
+)
 
 
-@of_nodes(one_plus.positive, holds=is_share)
+of_nodes(one_plus.positive, holds=is_share)(lambda at, node: {"powers": power_beside_one(at, at.below_at(node, 1))})
+
+
+@of_nodes(one_plus.share, holds=is_share)
 def share(at: At, node: Expr) -> Facts:
     powers, total = at.operands(node)
     own, other = at.operands(total)
@@ -141,24 +169,44 @@ of_nodes(stability.LogOfOneMinusExp.log1mexp)(lambda at, node: {"powers": powers
 of_nodes(stability.LogOfChosen.chosen, holds=lambda at, node: powers_below(at, node, "one_hot") is not node)(
     lambda at, node: {"powers": powers_below(at, node, "softmax")}
 )
-of_nodes(stability.LogOfSum.logaddexp)(lambda at, node: names(at, node, y=(0,)))
+
+
+@of_nodes(stability.LogOfSum.logaddexp)
+def logaddexp(at: At, node: Expr) -> Facts:
+    y = at.below_at(node, 0)
+    is_cosh = "cosh" in (kind(y), *map(kind, at.operands(y)))
+    return {"y": y, "form": "a multiple of exp(x) + exp(−x)" if is_cosh else "a sum of exponentials"}
 
 
 @of_nodes(stability.LogOfSum.weights, holds=lambda at, node: kind(at.below_at(node, 0)) == "sum")
 def unknown_weights(at: At, node: Expr) -> Facts:
     a, b = at.operands(at.below_at(node, 0, 0))
-    return {**names(at, node, y=(0,)), "weights": b if kind(a) in ("exp", "softmax", "sigmoid", "cosh") else a}
+    powers, weights = (a, b) if kind(a) in ("exp", "softmax", "sigmoid", "cosh") else (b, a)
+    return {**names(at, node, y=(0,)), "powers": powers, "weights": weights}
 
 
 of_nodes(stability.LogOfPart.part)(
-    lambda at, node: {**names(at, node, part=(0,)), "powers": powers_below(at, node, "exp", "softmax", "sigmoid")}
+    lambda at, node: {
+        **names(at, node, part=(0,)),
+        "powers": powers_below(at, node, "exp", "softmax", "sigmoid", "cosh"),
+        "fault": fault(powers_below(at, node, "exp", "softmax", "sigmoid", "cosh")),
+    }
 )
+
+
+def fault(powers: Expr) -> str:
+    return {"softmax": "is rounded to 0", "sigmoid": "is rounded to 0"}.get(kind(powers), "overflows to ∞")
 
 
 @of_nodes(stability.OtherLog.natural)
 def natural(at: At, node: Expr) -> Facts:
     factor = round(1 / np.log({"log10": 10, "log2": 2}[kind(node)]), 6)
-    return {"outer": node, **names(at, node, powers=(0,)), "factor": float(factor)}
+    return {
+        "outer": node,
+        **names(at, node, powers=(0,)),
+        "factor": float(factor),
+        "fault": fault(at.below_at(node, 0)),
+    }
 
 
 def softplus_facts(at: At, node: Expr) -> Facts:

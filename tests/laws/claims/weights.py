@@ -107,16 +107,19 @@ def moves_checked(at: At, node: Expr) -> bool:
 @of_nodes(FactorIntoWeights.checked, holds=moves_checked)
 @of_nodes(FactorIntoWeights.moved, holds=moves)
 def factor_moved(at: At, node: Expr) -> Facts:
-    site = around(at, node)
     weights = base(at, weights_of(at, node))
-    factor = base(at, site.other)
-    return {"product": site.product, "factor": factor, "weights": weights, "saved_flops": node.size}
+    return {**factor_facts(at, node), "weights": weights, "saved_flops": node.size}
+
+
+def factor_facts(at: At, node: Expr) -> Facts:
+    site = around(at, node)
+    work = {"multiply": "multiplication", "divide": "division"}[kind(node)]
+    return {"product": site.product, "factor": base(at, site.other), "work": work}
 
 
 @of_nodes(FactorIntoWeights.shape, holds=lambda at, node: not scaled_weights(at, node))
 def factor_shape(at: At, node: Expr) -> Facts:
-    site = around(at, node)
-    return {"product": site.product, "factor": base(at, site.other), "shape": shape_text(site.other)}
+    return {**factor_facts(at, node), "shape": shape_text(around(at, node).other)}
 
 
 def is_whole(at: At, value: Expr) -> bool:
@@ -133,8 +136,7 @@ def is_whole(at: At, value: Expr) -> bool:
     holds=lambda at, node: all(is_whole(at, operand) for operand in at.operands(around(at, node).product)),
 )
 def factor_of_exact_sums(at: At, node: Expr) -> Facts:
-    site = around(at, node)
-    return {"product": site.product, "factor": base(at, site.other)}
+    return factor_facts(at, node)
 
 
 @of_nodes(TermsOfWeights.checked, holds=moves_checked)
@@ -146,7 +148,8 @@ def terms_merged(at: At, node: Expr) -> Facts:
     return {"first": first, "second": second, "product": site.product, "saved_flops": node.size}
 
 
-@of_decision(IntoWeights.harmful)
+@of_decision(FactorIntoWeights.harmful)
+@of_decision(TermsOfWeights.harmful)
 def harmful(claim: Claim) -> Facts:
     """Check the weights' values again; a net's plan declines for the same reason."""
     (node,) = claim.subjects
@@ -154,7 +157,9 @@ def harmful(claim: Claim) -> Facts:
     answer = rule.match(node, PlanGraph([node], inference=True))
     assert isinstance(answer, ex.Declined)
     assert claim.planned.graph.inference
-    return {"product": around(claim.before, node).product, "harm": answer.facts["harm"]}
+    is_factor = kind(node) in ("multiply", "divide")
+    facts = factor_facts(claim.before, node) if is_factor else terms_merged(claim.before, node)
+    return {**facts, "harm": answer.facts["harm"]}
 
 
 class Step(NamedTuple):
@@ -303,43 +308,43 @@ def not_constant(at: At, node: Expr) -> Facts:
     site = around(at, node)
     pairs = (site.term, site.value), (site.other, node)
     part, reader = next((part, reader) for part, reader in pairs if part is not None and at.varies(part))
-    facts = {"product": site.product, "factor": base(at, site.other), "part": base(at, part)}
-    return {**facts, "operation": kind(reader)}
+    return {**factor_facts(at, node), "part": base(at, part), "operation": kind(reader)}
 
 
-def narrow(node: Expr, others: list[Expr]) -> bool:
-    """Return whether values are not all of one floating dtype of at least 32 bits."""
-    return len({each.dtype for each in (node, *others)}) > 1 or node.dtype.kind not in "fc" or node.dtype.itemsize < 4
-
-
-@of_nodes(IntoWeights.dtype)
-def mixed(at: At, node: Expr) -> Facts:
+def parts(at: At, node: Expr) -> tuple[Expr, Expr, list[Expr]]:
+    """Return the product, the operation next to it, and the other values whose dtypes matter."""
     if of_norms(node):
-        product = node
         for place, x in enumerate(at.operands(node)):
             steps, value, _ = steps_around(at, node, x)
             if steps:
                 constants = [step.constant for step in steps if step.constant is not None]
-                others = [x, value, at.below_at(node, 1 - place), *constants]
-                break
-        other = next((each for each in others if each.dtype != node.dtype or each.dtype.kind not in "fc"), x)
-    else:
-        site = around(at, node)
-        product, others = site.product, [site.product, site.other]
-        if isinstance(node.operation, (Add, Subtract)):
-            assert site.term is not None
-            others.append(site.term)
-            other = site.other if site.other.dtype != node.dtype else site.term
-        else:
-            other = site.other
-            if node.type is product.type and other.dtype == node.dtype:
-                other = weights_of(at, node)
-                others.append(other)
-    assert narrow(node, others) or node.type is not product.type
-    return {
-        "product": product,
-        "given": repr(product.type),
-        "other": other,
-        "beside": repr(other.type),
-        "wanted": repr(node.type),
-    }
+                return node, x, [x, value, at.below_at(node, 1 - place), *constants]
+    site = around(at, node)
+    if isinstance(node.operation, (Add, Subtract)):
+        assert site.term is not None
+        return site.product, node, [site.term, site.other]
+    return site.product, node, [site.other, *([weights_of(at, node)] if scaled_weights(at, node) else [])]
+
+
+def parts_facts(at: At, node: Expr) -> Facts:
+    product, moved, _ = parts(at, node)
+    return {"product": product, "operation": moved.operation.label}
+
+
+@of_nodes(IntoWeights.dtype)
+def other_dtype(at: At, node: Expr) -> Facts:
+    product, _, others = parts(at, node)
+    other = next(each for each in others if each.dtype != product.dtype)
+    return {**parts_facts(at, node), "other": other, "given": str(product.dtype), "beside": str(other.dtype)}
+
+
+@of_nodes(IntoWeights.shapes)
+def broadcast(at: At, node: Expr) -> Facts:
+    product = parts(at, node)[0]
+    assert product.shape != node.shape
+    return {**parts_facts(at, node), "before": shape_text(product), "after": shape_text(node)}
+
+
+@of_nodes(IntoWeights.digits, holds=lambda at, n: parts(at, n)[0].dtype.kind not in "fc" or n.dtype.itemsize < 4)
+def few_digits(at: At, node: Expr) -> Facts:
+    return {**parts_facts(at, node), "given": str(parts(at, node)[0].dtype)}

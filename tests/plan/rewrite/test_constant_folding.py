@@ -89,7 +89,7 @@ def test_a_constant_with_many_different_elements_is_declined() -> None:
     steps = ex.cumsum(number(1.0, (300,)))
     planned = plan([steps + 1.0, steps.max()])
     assert refused(planned) == ["large"]
-    assert facts(planned, "large") == {"operation": "cumsum", "size": 300, "read": 300, "listed": 64}
+    assert facts(planned, "large") == {"operation": "cumsum", "size": 300, "limit": 64}
     assert run(planned)[1] == 300
     few = plan([x + ex.cumsum(number(1.0, (3,)))])
     assert any(isinstance(node.operation, Literal) for node in few.schedule.leaves)

@@ -77,19 +77,19 @@ class SumOfMembers(Rule):
     )
     mixed = Reason(
         "dtype",
-        "The rows of `{whole}` are added one by one, because the terms are {given}: one sum over the first axis would "
-        "add the rows in their own dtype, not in {wanted}, the dtype of the result.",
+        "The rows of `{whole}` are added one by one, not by one sum over its first axis, because the terms are "
+        "{given}, but the result is {wanted}.",
         meaning="If y is float64 and the rows are float32, y + x[0] + x[1] adds in float64, but y + x.sum(axis=0) "
         "adds the rows in float32.",
         change="Convert all terms to the dtype of the result first: x.astype(...).",
     )
     dtype = Reason(
         "dtype",
-        "The rows are added one by one, not by one sum over an axis, because they are {given}, and np.sum would give "
-        "{wanted} instead of {given}.",
+        "The rows are added one by one, not by one sum over an axis, because the rows are {given}, and np.sum of "
+        "{given} gives {wanted}.",
         meaning="np.sum adds small integers in a wider dtype, but + keeps their dtype.",
-        change="Write np.sum(x, axis=0), if the result may have the wider dtype, or convert the rows to it first: "
-        "x.astype(...).",
+        change="Write np.sum(x, axis=0), if the result may have the wider dtype, or convert the rows to this dtype "
+        "first: x.astype(...).",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -217,7 +217,7 @@ def _terms(node: Expr, graph: PlanGraph, visits: int) -> tuple[list[_Members], l
 
 
 class SumOfProducts(Rule):
-    """Σᵢ Aᵢ @ Bᵢ over the first axis is one matrix product, for example in the gradient of a shared parameter."""
+    """A0 @ B0 + A1 @ B1 + … is one matrix product, for example in the gradient of a shared parameter."""
 
     numerics = "reordering"
     roots = (Sum,)
@@ -241,7 +241,7 @@ class SumOfProducts(Rule):
     dtype = Reason(
         "dtype",
         "The matrix products `{product}` are computed and then added, not computed as one product of concatenated "
-        "matrices, because that product would be {given}, but the sum must be {wanted}.",
+        "matrices, because that product would be {given}, but the sum is {wanted}.",
         meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]). A rule never changes the dtype of a "
         "result.",
         change="Convert the matrices to the dtype of the sum first: x.astype(...).",

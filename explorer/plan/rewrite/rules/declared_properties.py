@@ -14,6 +14,7 @@ from explorer.ops.elementwise.unary import Absolute, Negative, Reciprocal
 from explorer.ops.nn.pooling import MaxPool2d
 from explorer.ops.reduction.reduce import Max, Min
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.rewrite.matchers import difference
 from explorer.plan.rewrite.rule import Answer, Reason, Rule
 
 
@@ -58,7 +59,7 @@ class AbsorbedOperand(Rule):
     taken_in = Reason(
         "absorbed",
         "The second `{operation}` with `{other}` is removed, because `{other}` is already an operand of the first "
-        "one, `{y}`, and applying the operation to it again changes nothing.",
+        "`{operation}`, and applying `{operation}` to `{other}` again changes nothing.",
         meaning="For example, maximum(maximum(a, b), b) is maximum(a, b). The operation is declared idempotent, "
         "associative and commutative.",
     )
@@ -104,7 +105,7 @@ class Involution(Rule):
     dtype = Reason(
         "dtype",
         "`{operation}` of `{operation}` is computed as written, not replaced by `{x}`, because `{x}` is {given}, but "
-        "the result must be {wanted}.",
+        "the result is {wanted}.",
         meaning="Applying the operation twice gives x only if the operation keeps the dtype of x. For example, "
         "np.logical_not(np.logical_not(5)) is True, not 5.",
         change="Convert the operand to the dtype of the result first: x.astype(...).",
@@ -128,8 +129,7 @@ class Involution(Rule):
             return None
         (x,) = graph.operands(y)
         if x.type is not node.type:
-            facts = {"x": x, "given": repr(x.type), "wanted": repr(node.type)}
-            return self.dtype.declined(**facts, operation=node.operation.name)
+            return self.dtype.declined(x=x, **difference(x, node), operation=node.operation.name)
         if isinstance(node.operation, Reciprocal):
             if x.dtype.kind in "iuc":
                 return self.integers.declined(x=x, given=str(x.dtype))
@@ -158,10 +158,10 @@ class EvenOfNegative(Rule):
     )
     complex = Reason(
         "dtype",
-        "`{operation}` reads `{y}`, as written, not `{x}` directly, because `{x}` is {given}, and f(−x) = f(x) is "
-        "declared and tested only for real numbers, where f is `{operation}`.",
-        meaning="An operation with f(−x) = f(x), such as cos, is declared even in its class.",
-        change="Write the program without the operation that changes only signs.",
+        "`{operation}` reads `{y}`, as written, not `{x}` directly, because `{x}` is {given}, and `{operation}` is "
+        "declared even only for real numbers.",
+        meaning="An operation f with f(−x) = f(x), such as cos, is declared even in its class: is_even = True.",
+        change="If f(−x) is f(x) for complex numbers too, write f(x), such as ex.absolute(x) for ex.absolute(-x).",
     )
 
     def applies_to(self, operation_class: type[Operation]) -> bool:
@@ -192,7 +192,7 @@ class ExtremeBeforeMonotone(Rule):
     later = Reason(
         "extreme_before_monotone",
         "The {picked} elements are selected first, so that `{f}` is computed for {kept:element} instead of {all}. "
-        "This is possible because `{f}` never decreases: the {picked} f(x) is f of the {picked} x.",
+        "This is possible because `{f}` never decreases: the {picked} `{f}` is `{f}` of the {picked} element.",
         meaning="For example, max(relu(x)) is relu(max(x)). The operation is declared monotone.",
     )
     complex = Reason(
@@ -210,15 +210,15 @@ class ExtremeBeforeMonotone(Rule):
     )
     other_consumers = Reason(
         "other_consumers",
-        "`{y}` is computed for all elements before the {picked} are selected, because its result is read "
-        "{consumers:time}, not only for this selection, so all of it must be computed anyway.",
+        "`{y}` is computed for all elements before the {picked} are selected, because the result of `{y}` is "
+        "read {consumers:time}, not only for this selection, so all elements must be computed anyway.",
         meaning="If f never decreases, max(f(x)) is f(max(x)). This saves work only if nothing else reads f(x).",
         change="Remove the other readers, if they are not needed.",
     )
     result_type = Reason(
         "dtype",
-        "`{f}` is computed for all elements before the {picked} are selected, because `{x}` is {given}, and `{f}` of "
-        "only the selected elements would be {found} instead of {wanted}.",
+        "`{f}` is computed for all elements before the {picked} are selected, because `{f}` of only the selected "
+        "elements would be {given} instead of {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
         change="If the operation is user-defined, let it return the same dtype for every shape.",
     )
@@ -240,7 +240,5 @@ class ExtremeBeforeMonotone(Rule):
             return self.other_consumers.declined(**facts, consumers=consumers)
         replacement = operation(node.operation(x))
         if replacement.type is not node.type:
-            return self.result_type.declined(
-                **facts, given=repr(x.type), found=repr(replacement.type), wanted=repr(node.type)
-            )
+            return self.result_type.declined(**facts, **difference(replacement, node))
         return self.later.applied(replacement, **facts, kept=node.size, all=y.size, saved_flops=y.size - node.size)

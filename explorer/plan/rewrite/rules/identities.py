@@ -28,6 +28,7 @@ from explorer.plan.rewrite.matchers import (
     CONSTANTS,
     MEMBERS,
     constant,
+    difference,
     is_known_nonnegative,
     member,
     never_minus_zero,
@@ -50,15 +51,16 @@ class NeutralNumber(Rule):
 
     neutral = Reason(
         "neutral",
-        "`{operation}` with {neutral} is removed and `{x}` is used directly, because the operation changes no number.",
+        "`{operation}` with {neutral} is removed and `{x}` is used directly, because `{operation}` with {neutral} "
+        "changes no number.",
         meaning="x − 0, x · 1, x / 1 and x to the power 1 are x to the last bit. For integers, so is x + 0.",
     )
     type = Reason(
         "type",
-        "`{operation}` with {neutral} is kept, even though it changes no number, because without it the result would "
-        "be {given}, but it must be {wanted}.",
+        "`{operation}` with {neutral} is kept, even though it changes no number, because `{x}` is {given}, but the "
+        "result is {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
-        change="If the operation only changes the dtype or shape, use x.astype(…) or ex.broadcast_to(x, shape).",
+        change="Write the conversion itself: x.astype(…) to another dtype, ex.broadcast_to(x, shape) to another shape.",
     )
     complex = Reason(
         "complex",
@@ -86,7 +88,7 @@ class NeutralNumber(Rule):
         facts = {"x": x, "operation": node.operation.name, "neutral": "−0.0" if is_minus_zero else neutral}
         if x.type is not node.type:
             facts["neutral"] = str(number)
-            return self.type.declined(**facts, given=repr(x.type), wanted=repr(node.type))
+            return self.type.declined(**facts, **difference(x, node))
         if node.dtype.kind == "c":
             if isinstance(node.operation, (Multiply, Divide)):
                 return self.complex.declined(**facts)
@@ -132,8 +134,8 @@ class NoOp(Rule):
 
     nothing_to_do = Reason(
         "nothing_to_do",
-        "`{operation}` is removed and its operand is used directly, because here it changes neither the shape nor the "
-        "elements.",
+        "`{operation}` is removed and its operand is used directly, because here `{operation}` changes neither the "
+        "shape nor the elements.",
         meaning="Examples are a reshape to the same shape, a slice of everything, padding of width 0, and a sum over "
         "no axes.",
     )
@@ -146,10 +148,10 @@ class NoOp(Rule):
     )
     minus_zero = Reason(
         "minus_zero",
-        "`{operation}` over axes of size 1 is kept, because the elements of `{x}` may be −0.0: NumPy's sum starts "
-        "from 0.0, and 0.0 + −0.0 is 0.0.",
-        meaning="A sum over axes of size 1 changes no other number. −0.0 and 0.0 compare equal, but 1 / 0.0 is ∞ and "
-        "1 / −0.0 is −∞.",
+        "`{operation}` over axes of size 1 is kept, because `{x}` may contain −0.0: NumPy adds all elements "
+        "to 0.0, and 0.0 + −0.0 is 0.0.",
+        meaning="np.sum([-0.0]) is 0.0. A sum over axes of size 1 changes no other number. −0.0 and 0.0 compare equal, "
+        "but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
         change="Use reshape to remove an axis of size 1.",
     )
 
@@ -187,8 +189,8 @@ class SumOfOne(Rule):
 
     single_term = Reason(
         "single_term",
-        "`add_n` is removed and its operand is used directly, because it is the sum of only one array.",
-        meaning="ex.add_n(a, b, …) is a sum of several arrays of one shape; here there is only one array.",
+        "`add_n` is removed and its operand is used directly, because here `add_n` adds only one array.",
+        meaning="ex.add_n(a, b, …) is the sum of several arrays of one shape. The sum of one array is the array.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -248,8 +250,8 @@ class IndexOfStack(Rule):
     )
     type = Reason(
         "type",
-        "The element is taken from the stack, instead of using `{value}` directly, because `{value}` is {given}, and "
-        "stacking converted it to another dtype.",
+        "The element is taken from the stack, instead of using `{value}` directly, because stacking converted "
+        "`{value}` from {given} to {wanted}.",
         meaning="np.stack converts all arrays to one dtype. A rule never changes the dtype of a result.",
         change="Stack arrays of one dtype.",
     )
@@ -261,7 +263,7 @@ class IndexOfStack(Rule):
         stacked, index = selection
         value = graph.operand(stacked, index)
         if value.type is not node.type:
-            return self.type.declined(value=value, given=repr(value.type))
+            return self.type.declined(value=value, **difference(value, node))
         return self.stacked.applied(value, index=index, stacked=stacked)
 
 

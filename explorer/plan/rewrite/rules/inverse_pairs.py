@@ -17,6 +17,7 @@ from explorer.ops.elementwise.unary import Exp, Expm1, Log, Log1p, Sqrt, Square,
 from explorer.ops.manipulation.reshape import Cast, Reshape, Transpose
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.rewrite.matchers import (
+    difference,
     is_known_nonnegative,
     is_known_positive,
     is_real,
@@ -49,16 +50,16 @@ class InversePair(Rule, abstract=True):
     )
     dtype = Reason(
         "dtype",
-        "`{outer}` of `{inner}` is computed as written, even though `{outer}` undoes `{inner}`, because without them "
-        "the result would be {given}, but it must be {wanted}.",
+        "`{outer}` of `{inner}` is computed as written, not replaced by `{x}`, because `{x}` is {given}, but the "
+        "result is {wanted}.",
         meaning="A rule never changes the shape or dtype of a result. log(exp(x)) of an integer array is a float "
         "array, so it cannot be replaced by x itself.",
         change="Convert the operand to the dtype of the result first: x.astype(...).",
     )
     complex = Reason(
         "complex",
-        "`{outer}` of `{inner}` is computed as written, because `{x}` is complex, and `{outer}` undoes `{inner}` only "
-        "for real numbers.",
+        "`{outer}` of `{inner}` is computed as written, because `{x}` is complex, and `{outer}` does not undo "
+        "`{inner}` for all complex numbers.",
         meaning="For example, exp has the same value at 0 and at 2πi, so its log is 0 for both, and the square root of "
         "(−i)² is i.",
         change="If the result must be the operand itself, write the operand instead of the two operations.",
@@ -328,4 +329,4 @@ class WideningRoundTrip(Rule):
 
 def _types(x: Expr, node: Expr, y: Expr) -> dict[str, object]:
     """Return the facts about a pair of operations that is kept because of its types."""
-    return {"x": x, "given": repr(x.type), "wanted": repr(node.type), "outer": node, "inner": y}
+    return {"x": x, **difference(x, node), "outer": node, "inner": y}

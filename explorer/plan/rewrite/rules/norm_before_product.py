@@ -98,7 +98,7 @@ class NormIntoWeights(IntoWeights):
         parts = [x, walk.value, weights, *[step.constant for step in steps if step.constant is not None]]
         wrong = next((part for part in parts if part.dtype != node.dtype or part.dtype.kind not in "fc"), None)
         if wrong is not None or node.dtype.itemsize < DIGITS:
-            return other_type(node, node, x if wrong is None else wrong)
+            return other_type(node, x, node, *([] if wrong is None else [wrong]))
         declined = _decline_if_costly(steps, product, saved, graph)
         if declined is not None:
             return declined

@@ -33,6 +33,7 @@ from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts
 from explorer.plan.rewrite.rule import Answer, Declined, Reason, Rule
+from explorer.record.dimension_names import shape_text
 
 _SUMS = (Add, Subtract)
 
@@ -84,20 +85,24 @@ class IntoWeights(Rule, abstract=True):
     )
     dtype = Reason(
         "dtype",
-        "A multiplication or addition next to `{product}` is computed as written, not moved into its weights. Moving "
-        "requires one floating-point dtype of 32 bits or more, and a result with the shape of `{product}`, but "
-        "`{product}` is {given}, `{other}` is {beside}, and the result is {wanted}.",
-        meaning="(x @ W) · s is x @ (W · s). The new weights are rounded to the dtype of the weights, so it must have "
-        "enough digits.",
-        change="Convert the operands to one dtype, float32 or float64: x.astype(...).",
+        "`{operation}` is computed as written, not moved into the weights of `{product}`, because the dtypes differ: "
+        "`{product}` is {given}, but `{other}` is {beside}.",
+        meaning="(x @ W) · s is x @ (W · s). The new weights are rounded to the dtype of the weights, so the result "
+        "may have fewer digits, or another dtype.",
+        change="Convert all operands to one dtype: x.astype(...).",
     )
-    harmful = Reason(
-        "harmful_values",
-        "The multiplication or addition after `{product}` is computed as written, not moved into its weights, because "
-        "the new numbers might overflow or lose digits, or cannot be checked: {harm}.",
-        meaning="(x @ W) · s is x @ (W · s) in exact arithmetic. In floating point, W · s may overflow or underflow "
-        "even if (x @ W) · s does not, and x @ W loses digits if a far larger constant is added to it.",
-        change='Use ex.EvalPlan(numerics="fast"), which does not check the values.',
+    shapes = Reason(
+        "shape",
+        "`{operation}` is computed as written, not moved into the weights of `{product}`, because `{operation}` "
+        "broadcasts the result of `{product}` from shape {before} to {after}.",
+        meaning="(x @ W) · s is x @ (W · s) only if s does not repeat x @ W along further axes.",
+    )
+    digits = Reason(
+        "dtype",
+        "`{operation}` is computed as written, not moved into the weights of `{product}`, because rounding changed "
+        "weights requires a floating-point dtype of 32 bits or more, but `{product}` is {given}.",
+        meaning="(x @ W) · s is x @ (W · s) in exact arithmetic. The new weights W · s are rounded to their dtype.",
+        change="Convert the operands to float32 or float64: x.astype(...).",
     )
     not_constant = Reason(
         "not_constant",
@@ -115,7 +120,7 @@ class FactorIntoWeights(IntoWeights):
 
     moved = Reason(
         "factor_into_weights",
-        "The multiplication or division by `{factor}` is moved into `{weights}`, the weights of `{product}`, because "
+        "The {work} by `{factor}` is moved into `{weights}`, the weights of `{product}`, because "
         "`{factor}` depends only on weights, and changing the weights takes less time than changing the results.",
         meaning="(x @ W) · s is x @ (W · s), where s has one number for each column of W or, after a convolution, for "
         "each channel. In a program with inputs, W · s is computed once, before the first run. A batch norm with "
@@ -124,7 +129,7 @@ class FactorIntoWeights(IntoWeights):
     )
     checked = Reason(
         "factor_into_weights",
-        "The multiplication or division by `{factor}` is moved into `{weights}`, the weights of `{product}`, because "
+        "The {work} by `{factor}` is moved into `{weights}`, the weights of `{product}`, because "
         "`{factor}` depends only on weights. The new weights were checked: none overflows or underflows.",
         meaning="(x @ W) · s is x @ (W · s), where s has one number for each column of W or, after a convolution, for "
         "each channel. In a program with inputs, W · s is computed once, before the first run. A batch norm with "
@@ -132,16 +137,23 @@ class FactorIntoWeights(IntoWeights):
         change='net.plan(without=["simplify"]) computes it as written.',
         numerics="reordering",
     )
+    harmful = Reason(
+        "harmful_values",
+        "The {work} by `{factor}` is computed as written, not moved into the weights of `{product}`, because {harm}.",
+        meaning="(x @ W) · s is x @ (W · s) in exact arithmetic. In floating point, W · s may overflow or underflow "
+        "even if (x @ W) · s does not. A plan therefore checks W · s.",
+        change='Use ex.EvalPlan(numerics="fast"), which does not check the values.',
+    )
     shape = Reason(
         "shape",
-        "The multiplication or division by `{factor}` is computed as written, not moved into the weights of "
+        "The {work} by `{factor}` is computed as written, not moved into the weights of "
         "`{product}`, because `{factor}` ({shape}) varies along an axis that the weights do not have.",
         meaning="(x @ W) · s is x @ (W · s) only if s has one number for each column of W.",
     )
 
     exact = Reason(
         "exact",
-        "The multiplication or division by `{factor}` is computed on the result of `{product}`, not moved into its "
+        "The {work} by `{factor}` is computed on the result of `{product}`, not moved into its "
         "weights, because `{product}` adds integers, which is exact, but changed weights would be rounded.",
         meaning="A quantised operator multiplies the exact sum by the factor and rounds the result to an integer. If "
         "the weights were rounded first, the result could be another integer.",
@@ -169,7 +181,8 @@ class FactorIntoWeights(IntoWeights):
         by_element = len(axes) == node.ndim and (node.ndim > 1 or not constant)
         if not weights or by_element:
             return None
-        facts: Facts = {"product": product, "factor": named(factor, graph)}
+        work = "division" if isinstance(node.operation, Divide) else "multiplication"
+        facts: Facts = {"product": product, "factor": named(factor, graph), "work": work}
         for part in (affine.term, factor):
             if part is not None and not is_constant(part, graph):
                 return self.not_constant.declined(
@@ -179,14 +192,14 @@ class FactorIntoWeights(IntoWeights):
                 )
         # If the dtype differs, or the factor broadcasts the product, the new product would have another type.
         if node.type is not product.type or factor.dtype != node.dtype:
-            return other_type(product, node, factor)
+            return other_type(product, node, node, factor)
         placement = _placement(product, axes, graph)
         if placement is None:
             return self.shape.declined(**facts, shape="×".join(map(str, factor.shape)))
         index, shape_in_weights = placement
         scaled = graph.operands(product)[index]
         if scaled.dtype != node.dtype or node.dtype.kind not in "fc" or node.dtype.itemsize < DIGITS:
-            return other_type(product, node, scaled)
+            return other_type(product, node, node, scaled)
         if all(_is_integral(operand, graph) for operand in graph.operands(product)):
             return self.exact.declined(**facts)
         declined = _read_elsewhere(node, affine, graph) or _decline_if_costly(
@@ -206,7 +219,7 @@ class FactorIntoWeights(IntoWeights):
                 or _overflow([term], graph)
             )
             if harm:
-                return self.harmful.declined(product=product, harm=harm)
+                return self.harmful.declined(**facts, harm=harm)
             reason = self.checked
         return reason.applied(
             affine.with_product(product.operation(*operands), term),
@@ -237,6 +250,14 @@ class TermsOfWeights(IntoWeights):
         numerics="reordering",
     )
 
+    harmful = Reason(
+        "harmful_values",
+        "The terms `{first}` and `{second}` are added one after the other, not combined into one, because {harm}.",
+        meaning="(x @ W + b) + c is x @ W + (b + c) in exact arithmetic. In floating point, b + c may overflow, and "
+        "x @ W loses digits if a far larger number is added to it. A plan therefore checks b and c.",
+        change='Use ex.EvalPlan(numerics="fast"), which does not check the values.',
+    )
+
     numerics = "reassociating"
     roots = (Add, Subtract)
 
@@ -255,7 +276,7 @@ class TermsOfWeights(IntoWeights):
             return None
         product, inner_term = affine.product, affine.term
         if node.type is not product.type or term.dtype != node.dtype or inner_term.dtype != node.dtype:
-            return other_type(product, node, term if term.dtype != node.dtype else inner_term)
+            return other_type(product, node, node, inner_term, term)
         declined = _read_elsewhere(node, affine, graph) or _decline_if_costly(
             [max((term, inner_term), key=_size)], node, product, graph
         )
@@ -277,7 +298,7 @@ class TermsOfWeights(IntoWeights):
                 or _terms_harm(product, (inner_term, term), graph)
             )
             if harm:
-                return self.harmful.declined(product=product, harm=harm)
+                return self.harmful.declined(**facts, harm=harm)
             reason = self.checked
         return reason.applied(product - merged if inner_subtracts and outer_subtracts else product + merged, **facts)
 
@@ -321,7 +342,7 @@ def _why_unknown(product: Expr, constants: Sequence[Expr | None], graph: PlanGra
     """Return why the values of ``constants`` are not known to the plan, or "" if they are known."""
     device = product.type.device
     if device is not cpu:
-        return f"they are on the device {device.name} and not known"
+        return f"the weights are on the device {device.name}, so their values are not known to the plan"
     examined: dict[int, Expr] = {}
     pending = [each for each in constants if each is not None and is_constant(each, graph)]
     while pending:
@@ -332,7 +353,7 @@ def _why_unknown(product: Expr, constants: Sequence[Expr | None], graph: PlanGra
     weights = max([node.size for node in examined.values() if isinstance(node, Tensor)], default=0)
     for node in examined.values():
         if not isinstance(node, Tensor) and node.size > max(weights, _MAX_EXAMINED):
-            return f"{node.operation.label} makes {node.size:,} numbers of {weights:,}, too many to check"
+            return f"{node.operation.label} computes {node.size:,} numbers from {weights:,}, too many to check"
     return ""
 
 
@@ -373,7 +394,7 @@ def _terms_harm(product: Expr, terms: Sequence[Expr], graph: PlanGraph) -> str:
     term = max([float(np.abs(_value(each, graph)).max(initial=0.0)) for each in terms])
     if term <= largest * _LARGE / np.finfo(product.dtype).eps:
         return ""
-    return f"{term:.3g} would be added to products of weights of at most {largest:.3g}"
+    return f"a term is {term:.3g}, but no weight is above {largest:.3g}, so the product would lose digits"
 
 
 def _is_integral(value: Expr, graph: PlanGraph) -> bool:
@@ -469,11 +490,21 @@ def _decline_if_costly(scaled: list[Expr | None], node: Expr, product: Expr, gra
     )
 
 
-def other_type(product: Expr, node: Expr, other: Expr) -> Declined:
-    """Return the decision to decline because dtypes differ, or have too small a range."""
-    return IntoWeights.dtype.declined(
-        product=product, given=repr(product.type), other=other, beside=repr(other.type), wanted=repr(node.type)
-    )
+def other_type(product: Expr, moved: Expr, result: Expr, *others: Expr) -> Declined:
+    """Return the decision not to move the operation of ``moved``, for the first of these that is the case.
+
+    An element of ``others`` has another dtype than ``product``, ``result`` has another shape, or the dtype has too few
+    digits.
+    """
+    facts: Facts = {"product": product, "operation": moved.operation.label}
+    other = next((each for each in others if each.dtype != product.dtype), None)
+    if other is not None:
+        dtypes = {"given": str(product.dtype), "beside": str(other.dtype)}
+        return IntoWeights.dtype.declined(**facts, other=other, **dtypes)
+    if result.shape != product.shape:
+        shapes = {"before": shape_text(product.shape), "after": shape_text(result.shape)}
+        return IntoWeights.shapes.declined(**facts, **shapes)
+    return IntoWeights.digits.declined(**facts, given=str(product.dtype))
 
 
 def named(value: Expr, graph: PlanGraph) -> Expr:

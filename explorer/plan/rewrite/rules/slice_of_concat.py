@@ -64,8 +64,8 @@ class SliceOfConcatenation(Rule):
     )
     several_parts = Reason(
         "several_parts",
-        "The slice is taken from `{joined}`, not from one of its {count} operands, because its elements come from "
-        "more than one of them.",
+        "The slice is taken from `{joined}`, not from one of its {count} operands, because the slice contains elements "
+        "of more than one operand.",
         meaning="A slice that is within one of the concatenated arrays does not need the concatenation.",
         change="Keep each slice within one of the concatenated arrays.",
     )

@@ -58,22 +58,6 @@ def as_node(value: Expr, node: Expr) -> Expr:
     return broadcast_to(cast(value, node.dtype), node.shape)
 
 
-def _is_own_sum(value: Expr, powers: Expr, reduction: Sum, graph: PlanGraph) -> bool:
-    """Return whether ``value`` is the sum of ``powers``, in a shape that broadcasts with ``powers``."""
-    if isinstance(value.operation, BroadcastTo):
-        (value,) = graph.operands(value)
-    kept_shape = tuple([1 if axis in reduction.axes else size for axis, size in enumerate(powers.shape)])
-    # If the array is square, exp(x) / exp(x).sum(axis=1) without keepdims divides by the sums of other rows.
-    if (1,) * (
-        len(kept_shape) - value.ndim
-    ) + value.shape != kept_shape:  # broadcasting inserts missing axes at the front
-        return False
-    while isinstance(value.operation, Reshape):
-        (value,) = graph.operands(value)
-    inner_sum = producer(value, Sum)
-    return inner_sum is not None and inner_sum.axes == reduction.axes and same(graph.operands(value)[0], powers, graph)
-
-
 class QuotientOfExponentials(Rule):
     """exp(x) / Σ exp(x) is softmax(x), exp(x) / exp(y) is exp(x − y), 1 / exp(x) is exp(−x), without overflow.
 
@@ -96,7 +80,7 @@ class QuotientOfExponentials(Rule):
         "`{powers}` divided by its own sum is computed as one softmax, because softmax subtracts the largest element "
         "from all elements before it computes exp, which then cannot overflow to ∞.",
         meaning="exp(x) overflows for x above 709 (88 in float32). Subtracting a number m changes nothing in exact "
-        "arithmetic: exp(x − m) / Σ exp(x − m) is the same for every m.",
+        "arithmetic: exp(x − m) / sum(exp(x − m)) is the same for every m.",
     )
     difference = Reason(
         "exponentials",
@@ -106,19 +90,28 @@ class QuotientOfExponentials(Rule):
     )
     other_sum = Reason(
         "other_sum",
-        "`{powers}` / `{divisor}` is computed as written, not as a softmax, because `{divisor}` is not the sum of "
-        "`{powers}` with keepdims=True. So `{powers}` may still overflow to ∞.",
+        "`{powers}` / `{divisor}` is computed as written, not as a softmax, because `{total}` adds other numbers than "
+        "those of `{powers}`. So `{powers}` may still overflow to ∞.",
         meaning="softmax(x) is exp(x) divided by the sum of the same exp(x) over some of its axes. exp(x) overflows "
         "for x above 709 (88 in float32).",
-        change="For a softmax, divide by the sum of the same exponentials, with keepdims=True.",
+        change="For a softmax, divide by the sum of the same exponentials.",
+    )
+    other_shape = Reason(
+        "other_sum",
+        "`{powers}` / `{divisor}` is computed as written, not as a softmax, because `{divisor}` has the "
+        "shape {given}, but the sum of `{powers}` with keepdims=True has the shape {wanted}. So `{powers}` may still "
+        "overflow to ∞.",
+        meaning="softmax(x, axis=1) is exp(x) / exp(x).sum(axis=1, keepdims=True). Without keepdims=True, a 5×5 array "
+        "is divided by sums of shape 5, so each element is divided by the sum of another row.",
+        change="For a softmax, add keepdims=True to the sum.",
     )
     dtype = Reason(
         "dtype",
-        "`{powers}` / `{divisor}` is computed as written, not as exp(x − y), because the exponents x and y are "
-        "{given}. They are subtracted only if both are {wanted}, like the result.",
-        meaning="In uint8 1 − 2 is 255, and in float32 x − y is rounded more than in float64. So exponents are "
-        "subtracted only in the dtype of the result.",
-        change="Convert the exponents to the dtype of the result first: x.astype(...).",
+        "`{powers}` / `{divisor}` is computed as written, not as exp(x − y), because the operand of `{other}` is "
+        "{given}, but the result is {wanted}.",
+        meaning="exp(x) / exp(y) is exp(x − y). In uint8, 1 − 2 is 255, and in float32, x − y is rounded more than in "
+        "float64. So x − y is computed only in the dtype of the result.",
+        change="Convert this operand to the dtype of the result first: x.astype(...).",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -140,17 +133,28 @@ class QuotientOfExponentials(Rule):
             return self._of_two(node, powers, divisor, graph)
         if reduction is None or not reduction.axes or powers.shape != node.shape:
             return None
-        if not _is_own_sum(divisor, powers, reduction, graph):
-            return self.other_sum.declined(divisor=divisor, powers=powers)
+        if not same(graph.operands(total)[0], powers, graph):
+            return self.other_sum.declined(divisor=divisor, powers=powers, total=total)
+        value = graph.operands(divisor)[0] if isinstance(divisor.operation, BroadcastTo) else divisor
+        kept_shape = tuple([1 if axis in reduction.axes else size for axis, size in enumerate(powers.shape)])
+        # If the array is square, exp(x) / exp(x).sum(axis=1) without keepdims divides by the sums of other rows.
+        # Broadcasting inserts missing axes at the front.
+        if (1,) * (len(kept_shape) - value.ndim) + value.shape != kept_shape:
+            shapes = {"given": shape_text(value.shape), "wanted": shape_text(kept_shape)}
+            return self.other_shape.declined(divisor=value, powers=powers, **shapes)
+        while isinstance(value.operation, Reshape):
+            (value,) = graph.operands(value)
+        if value is not total:
+            return None
         (x,) = graph.operands(powers)
         return self.softmax.applied(as_node(Softmax(reduction.axes)(x), node), powers=powers, axes=list(reduction.axes))
 
     def _of_two(self, node: Expr, powers: Expr, divisor: Expr, graph: PlanGraph) -> Answer:
         (x,), (y,) = graph.operands(powers), graph.operands(divisor)
-        if x.dtype != node.dtype or y.dtype != node.dtype:
-            facts = {"powers": powers, "divisor": divisor, "wanted": str(node.dtype)}
-            facts["given"] = f"{x.dtype} and {y.dtype}"
-            return self.dtype.declined(**facts)
+        for other, operand in ((powers, x), (divisor, y)):
+            if operand.dtype != node.dtype:
+                dtypes = {"given": str(operand.dtype), "wanted": str(node.dtype)}
+                return self.dtype.declined(powers=powers, divisor=divisor, other=other, **dtypes)
         return self.difference.applied(exp(x - y), powers=powers, divisor=divisor)
 
 
@@ -173,10 +177,17 @@ class QuotientOfOnePlusExp(Rule):
     )
     positive = Reason(
         "sigmoid",
-        "`{powers}` / (`{powers}` + `{other}`) is computed as sigmoid(x − y), where x and y are the exponents of the "
-        "two terms, because exp(x) may overflow, and ∞ / ∞ is NaN.",
-        meaning="exp(x) / (exp(x) + exp(y)) is 1 / (1 + exp(y − x)), which is sigmoid(x − y). If a term is 1, its "
-        "exponent is 0, because exp(0) is 1. exp(x) overflows for x above 709 (88 in float32).",
+        "`{powers}` / (`{powers}` + 1) is computed as sigmoid(x), where x is the operand of `{powers}`, because "
+        "exp(x) may overflow to ∞, and ∞ / ∞ is NaN.",
+        meaning="exp(x) / (exp(x) + 1) is 1 / (1 + exp(−x)), which is sigmoid(x). exp(x) overflows for x above 709 "
+        "(88 in float32).",
+    )
+    share = Reason(
+        "sigmoid",
+        "`{powers}` / (`{powers}` + `{other}`) is computed as sigmoid(x − y), where x and y are the operands of the "
+        "two exponentials, because exp(x) may overflow to ∞, and ∞ / ∞ is NaN.",
+        meaning="exp(x) / (exp(x) + exp(y)) is 1 / (1 + exp(y − x)), which is sigmoid(x − y). exp(x) overflows for x "
+        "above 709 (88 in float32).",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -190,8 +201,9 @@ class QuotientOfOnePlusExp(Rule):
         for one, other in ((0, 1), (1, 0)):
             power, (x, y) = terms[one], (exponents[one], exponents[other])
             if numerator and producer(power, Exp) is not None and same(numerator[0], power, graph):
-                difference = x if constant(terms[other], graph) == 1 else x - y
-                return self.positive.applied(as_node(Sigmoid()(difference), node), powers=power, other=terms[other])
+                if constant(terms[other], graph) == 1:
+                    return self.positive.applied(as_node(Sigmoid()(x), node), powers=power)
+                return self.share.applied(as_node(Sigmoid()(x - y), node), powers=power, other=terms[other])
         one = 0 if constant(terms[0], graph) == 1 else 1
         powers, number = terms[1 - one], constant(numerator[0], graph) if numerator else 1
         if constant(terms[one], graph) != 1 or powers.shape != node.shape:
@@ -228,7 +240,7 @@ class LogOfSoftmax(Rule):
         "log_softmax",
         "`{outer}` of `{inner}` is computed in one step (log_softmax), because `{inner}` rounds small probabilities "
         "to 0, and log(0) is −∞. log_softmax gives a finite result.",
-        meaning="log(softmax(x)) is y − log Σ exp(y), with y = x − max(x). No exp(y) overflows, and the sum is at "
+        meaning="log(softmax(x)) is y − log(sum(exp(y))), with y = x − max(x). No exp(y) overflows, and the sum is at "
         "least 1.",
     )
 
@@ -301,7 +313,8 @@ class LogSumExponentials(Rule):
         "logsumexp",
         "The log of the sum of `{powers}` is computed in one step (logsumexp), because logsumexp subtracts the "
         "largest element from all elements before it computes exp, which then cannot overflow to ∞.",
-        meaning="For every m, log Σ exp(x) is m + log Σ exp(x − m). exp(x) overflows for x above 709 (88 in float32).",
+        meaning="For every number m, log(sum(exp(x))) is m + log(sum(exp(x − m))). exp(x) overflows for x above 709 "
+        "(88 in float32).",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -411,7 +424,7 @@ class NllOfSoftmax(Rule):
         "nll_log_softmax",
         "The negative log likelihood of `{inner}` is computed from the operand of `{inner}`, not from its result, "
         "because small probabilities in the result are rounded to 0, and log(0) is −∞.",
-        meaning="log(softmax(x)) is y − log Σ exp(y), with y = x − max(x). No exp(y) overflows, and the sum is at "
+        meaning="log(softmax(x)) is y − log(sum(exp(y))), with y = x − max(x). No exp(y) overflows, and the sum is at "
         "least 1.",
     )
 
@@ -432,7 +445,7 @@ class NllOfSoftmax(Rule):
 
 
 class SoftmaxGradientOfNll(Rule):
-    """The gradient of the NLL of a softmax s is (s · Σ t − t) · g / Σ t, without a division by s."""
+    """The gradient of the NLL of a softmax s is (s − t) · g / n for n one-hot rows t, without a division by s."""
 
     numerics = "rounding"
     roots = (SoftmaxGradient,)
@@ -444,8 +457,8 @@ class SoftmaxGradientOfNll(Rule):
         "`{outer}` and `{inner}` are computed together, in one formula that does not divide by the probabilities "
         "`{s}`, because small probabilities are rounded to 0, and 0 / 0 is NaN.",
         meaning="The gradient of the negative log likelihood (NLL) divides by the probabilities s = softmax(x), and "
-        "the gradient of softmax multiplies by them. Both cancel: the result is (s · Σ t − t) · g / Σ t, where t is "
-        "the target, and g is the gradient with respect to the NLL.",
+        "the gradient of softmax multiplies by them, so both cancel. For a target t of n one-hot rows, the result is "
+        "(s − t) · g / n, where g is the gradient with respect to the NLL.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -506,8 +519,9 @@ class LogOfChosen(Rule):
         "log_of_chosen",
         "The log of the elements that one-hot rows select from `{powers}` is computed by selecting from the log of "
         "`{powers}`, because `{powers}` rounds small probabilities to 0, and log(0) is −∞.",
-        meaning="A one-hot row h has a single 1, so Σ h · p is the selected element of p, and its log is the selected "
-        "element of log(p). The log of a softmax is computed in one step, which gives a finite result.",
+        meaning="A one-hot row h has a single 1, so sum(h · p) is the selected element of p, and the log of this "
+        "element is the selected element of log(p). The log of a softmax is computed in one step, which gives a finite "
+        "result.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -539,18 +553,17 @@ class LogOfSum(Rule):
 
     logaddexp = Reason(
         "logaddexp",
-        "The log of `{y}`, a sum of exponentials, is computed from the exponents (logaddexp), because exp may "
-        "overflow to ∞ or be rounded to 0, even though the log of the sum is finite.",
+        "The log of `{y}`, {form}, is computed without exp (logaddexp), because exp may overflow to ∞, even though "
+        "the log is finite.",
         meaning="log(exp(a) + exp(b)) is max(a, b) + log(1 + exp(−|a − b|)). exp(x) overflows for x above 709 (88 in "
         "float32).",
     )
     weights = Reason(
         "weights",
-        "The log of `{y}`, a weighted sum of exponentials or probabilities p, is computed as written, not as "
-        "logsumexp(log p + log w), because the weights w, `{weights}`, are not known to be positive, as log w "
-        "requires.",
-        meaning="log Σ w · p is logsumexp(log p + log w). The log of p is finite even if p overflows or is rounded to "
-        "0: if p is exp(x), it is x.",
+        "The log of `{y}` is computed as written, not as a logsumexp, because `{weights}`, by which `{powers}` is "
+        "multiplied before the sum, may contain negative numbers, whose log is NaN.",
+        meaning="If all weights w are positive, log(sum(w · p)) is logsumexp(log(p) + log(w)). For p = exp(x), log(p) "
+        "is x, even if exp(x) overflows to ∞.",
         change="If all weights are positive, write ex.logsumexp(x + ex.log(w), axis). If each row of the weights has "
         "a single 1, select elements with np.take_along_axis instead.",
     )
@@ -570,7 +583,8 @@ class LogOfSum(Rule):
             return self._of_weighted(y, graph)
         if scale != 1:
             value = value + math.log(scale)
-        return self.logaddexp.applied(as_node(value, node), y=y)
+        form = "a multiple of exp(x) + exp(−x)" if isinstance(inner.operation, Cosh) else "a sum of exponentials"
+        return self.logaddexp.applied(as_node(value, node), y=y, form=form)
 
     def _of_weighted(self, y: Expr, graph: PlanGraph) -> Answer:
         """Decline if powers are multiplied by a tensor before they are summed, because its sign is not known."""
@@ -581,7 +595,7 @@ class LogOfSum(Rule):
             return None
         for powers, weights in itertools.permutations(graph.operands(product)):
             if isinstance(powers.operation, POWERS):
-                return self.weights.declined(y=y, weights=weights)
+                return self.weights.declined(y=y, powers=powers, weights=weights)
         return None
 
 
@@ -613,6 +627,11 @@ def _logs(total: Expr, node: Expr, graph: PlanGraph) -> list[Expr]:
     return logs if powers else []
 
 
+def _fault(powers: Expr) -> str:
+    """Return how the value of ``powers`` may be wrong although its log is finite."""
+    return "is rounded to 0" if isinstance(powers.operation, (Softmax, Sigmoid)) else "overflows to ∞"
+
+
 class LogOfPart(Rule):
     """The log of a slice, or of another view, of a softmax, a sigmoid or an exponential is the same view of the log."""
 
@@ -624,7 +643,7 @@ class LogOfPart(Rule):
     part = Reason(
         "log_of_part",
         "The log of `{powers}` is computed first, and `{part}` is applied to the result, because log and `{powers}` "
-        "can then be computed in one step, whose result is finite even if `{powers}` overflows or is rounded to 0.",
+        "can then be computed in one step, whose result is finite even if `{powers}` {fault}.",
         meaning="np.log(p[:, 1]) is np.log(p)[:, 1]. An example of such a step is log_softmax.",
     )
 
@@ -639,7 +658,7 @@ class LogOfPart(Rule):
         value = log(inner)
         for view in reversed(views):
             value = view.operation(value, *graph.operands(view)[1:])
-        return self.part.applied(value, powers=inner, part=part)
+        return self.part.applied(value, powers=inner, part=part, fault=_fault(inner))
 
 
 class OtherLog(Rule):
@@ -653,14 +672,16 @@ class OtherLog(Rule):
     natural = Reason(
         "natural_log",
         "`{outer}` of `{powers}` is computed as the natural log times {factor}, because the natural log of `{powers}` "
-        "is computed in one step, whose result is finite even if `{powers}` overflows or is rounded to 0.",
+        "is computed in one step, whose result is finite even if `{powers}` {fault}.",
         meaning="log10(x) is log(x) · 0.434294…, and log2(x) is log(x) · 1.442695…, where log is the natural log.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         (y,) = graph.operands(node)
-        powers = graph.operands(y)[0] if isinstance(y.operation, Sum) else y
-        if not isinstance(powers.operation, POWERS) or not is_real(node) or y.type is not node.type:
+        has_stable_log = isinstance(y.operation, POWERS) or (
+            isinstance(y.operation, Sum) and producer(graph.operands(y)[0], Exp) is not None
+        )
+        if not has_stable_log or not is_real(node) or y.type is not node.type:
             return None
         factor = 1 / math.log(10 if isinstance(node.operation, Log10) else 2)
-        return self.natural.applied(log(y) * factor, outer=node, powers=y, factor=round(factor, 6))
+        return self.natural.applied(log(y) * factor, outer=node, powers=y, factor=round(factor, 6), fault=_fault(y))

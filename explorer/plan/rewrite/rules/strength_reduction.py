@@ -15,8 +15,17 @@ from explorer.core.ir.expr import Expr
 from explorer.ops.elementwise.arithmetic import Divide, Power
 from explorer.ops.elementwise.unary import Sqrt, reciprocal, sqrt, square
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.rewrite.matchers import CONSTANTS, constant, is_known_nonnegative, never_minus_zero
+from explorer.plan.rewrite.matchers import CONSTANTS, constant, difference, is_known_nonnegative, never_minus_zero
 from explorer.plan.rewrite.rule import Answer, Reason, Rule
+
+_METHODS: dict[complex, str] = {
+    2: "by one multiplication",
+    3: "by two multiplications",
+    4: "by two multiplications",
+    0.5: "as a square root",
+    -1: "as a reciprocal",
+}
+"""exponent → the method that replaces np.power"""
 
 
 class PowerByProducts(Rule):
@@ -32,17 +41,15 @@ class PowerByProducts(Rule):
 
     power = Reason(
         "power",
-        "`{x}` to the power {exponent} is computed as {formula}, where x is `{x}`, because np.power takes many times "
-        "longer.",
+        "`{x}` to the power {exponent} is computed {method}, because np.power takes many times longer.",
         meaning="x² · x is rounded twice and np.power once, so x³ and x⁴ may differ from np.power in the last digit.",
     )
     type = Reason(
         "type",
-        "The power of `{x}` is computed by np.power, not by multiplications or as a square root, because these would "
-        "give {given}, but the result must be {wanted}.",
+        "`{x}` to the power {exponent} is computed by np.power, not {method}, because `{x}` is {given}, but the result "
+        "is {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
-        change="Convert the operand to the dtype and shape of the result first: x.astype(...), ex.broadcast_to(x, "
-        "shape).",
+        change="Convert the operand first: x.astype(…) to another dtype, ex.broadcast_to(x, shape) to another shape.",
     )
     domain = Reason(
         "domain",
@@ -65,25 +72,25 @@ class PowerByProducts(Rule):
         exponent = constant(power, graph)
         if exponent not in (2, 3, 4, -1, 0.5) or node.dtype.kind not in ("fiu" if exponent in (2, 3, 4) else "f"):
             return None
+        facts = {"x": x, "exponent": exponent, "method": _METHODS[exponent]}
         if x.type is not node.type:
-            facts = {"x": x, "given": repr(x.type), "wanted": repr(node.type)}
-            return self.type.declined(**facts)
+            return self.type.declined(**facts, **difference(x, node))
         # The power 0.5 differs from the square root only at −∞ and −0.0; for other negative numbers both are NaN.
         if exponent == 0.5 and not is_known_nonnegative(x):
             return self.domain.declined(x=x, known=x.operation.range)
         if exponent == 0.5 and not never_minus_zero(x) and isinstance(x.operation, Sqrt):
             return self.minus_zero.declined(x=x)
         if exponent == 2:
-            replacement, formula = square(x), "x · x"
+            replacement = square(x)
         elif exponent == 3:
-            replacement, formula = square(x) * x, "x² · x"
+            replacement = square(x) * x
         elif exponent == 4:
-            replacement, formula = square(square(x)), "x² · x²"
+            replacement = square(square(x))
         elif exponent == 0.5:
-            replacement, formula = sqrt(x), "√x"
+            replacement = sqrt(x)
         else:
-            replacement, formula = reciprocal(x), "1 / x"
-        return self.power.applied(replacement, exponent=exponent, formula=formula, x=x)
+            replacement = reciprocal(x)
+        return self.power.applied(replacement, **facts)
 
 
 class DivisionByPowerOfTwo(Rule):
@@ -104,12 +111,11 @@ class DivisionByPowerOfTwo(Rule):
     )
     type = Reason(
         "type",
-        "The division of `{x}` by a number is computed as written, not as a multiplication, because this requires an "
-        "operand with the shape and dtype of the result: `{x}` is {given}, but the result is {wanted}.",
-        meaning="For floats, both give the same bits if the divisor is a power of two. Integers would be converted to "
-        "floats either way.",
-        change="Convert the operand to the dtype and shape of the result first: x.astype(...), ex.broadcast_to(x, "
-        "shape).",
+        "The division of `{x}` by {divisor} is computed as written, not as a multiplication, because `{x}` is {given}, "
+        "but the result is {wanted}.",
+        meaning="A float divided by a power of two is multiplied instead, which gives the same bits and is faster. A "
+        "rule never changes the shape or dtype of a result.",
+        change="Convert the operand first: x.astype(…) to another dtype, ex.broadcast_to(x, shape) to another shape.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -118,8 +124,7 @@ class DivisionByPowerOfTwo(Rule):
         if not isinstance(number, (int, float)) or node.dtype.kind != "f" or not _inverts_exactly(number, node):
             return None
         if x.type is not node.type:
-            facts = {"x": x, "given": repr(x.type), "wanted": repr(node.type)}
-            return self.type.declined(**facts)
+            return self.type.declined(x=x, divisor=number, **difference(x, node))
         factor = 1.0 / number
         facts = {"divisor": number, "factor": factor}
         return self.halving.applied(x * factor, **facts)

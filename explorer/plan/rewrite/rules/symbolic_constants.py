@@ -20,8 +20,9 @@ from explorer.ops.manipulation.reshape import BroadcastTo, Reshape, Transpose
 from explorer.ops.manipulation.slicing import Slice
 from explorer.ops.reduction.reduce import Sum
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.rewrite.matchers import producer
+from explorer.plan.rewrite.matchers import difference, producer
 from explorer.plan.rewrite.rule import Answer, Reason, Rule
+from explorer.record.dimension_names import shape_text
 
 
 def _zero(node: Expr) -> Expr:
@@ -39,7 +40,8 @@ class ProductWithZero(Rule):
     zero = Reason(
         "zero_product",
         "`{node}` is not computed: its result is a ZeroTensor (zeros that are not stored), because its operand "
-        "`{factor}` is one. Stored zeros would be multiplied, because 0.0 · ∞ is {instead}.",
+        "`{factor}` is a ZeroTensor. If the zeros were stored, `{node}` would be computed, because 0.0 · ∞ is "
+        "{instead}.",
         meaning="A ZeroTensor is an exact zero, and its product with any value is zero. It stores no elements. "
         "ex.tensor(0.0) is an ordinary number, which is multiplied.",
         change="If 0 · ∞ must be NaN, use ex.tensor(np.zeros(…)), which stores its elements.",
@@ -62,16 +64,15 @@ class ProductWithOneHot(Rule):
 
     row = Reason(
         "one_hot_product",
-        "The matrix product is not computed: {part} {position} of `{other}` is used instead, because the other factor "
-        "is a one-hot vector, whose only nonzero element is at index {position}.",
-        meaning="A one-hot vector has a single 1, like a row of np.eye: np.eye(3)[1] @ x is x[1]. If it has another "
-        "number instead of 1, the row is multiplied by this number. The product as written also adds 0 times the "
-        "other elements, which is NaN if they contain ∞ or NaN.",
+        "The matrix product is not computed: {part} {position} of `{other}`{times} is used instead, because the other "
+        "factor is a one-hot vector, whose only nonzero element is at index {position}.",
+        meaning="A one-hot vector has a single 1, like a row of np.eye: np.eye(3)[1] @ x is x[1]. The product as "
+        "written also adds 0 times the other elements of x, which is NaN if these elements contain ∞ or NaN.",
     )
     dtype = Reason(
         "dtype",
-        "The matrix product of `{other}` and a one-hot vector is computed, instead of selecting a row of `{other}`, "
-        "because the row would be {given}, but the product must be {wanted}.",
+        "The matrix product of `{other}` and a one-hot vector is computed, instead of selecting a part of `{other}`, "
+        "because the part would be {given}, but the product is {wanted}.",
         meaning="A one-hot vector has a single 1, like a row of np.eye. A rule never changes the dtype of a result.",
         change="Create the one-hot vector with the dtype of the other factor.",
     )
@@ -89,7 +90,8 @@ class ProductWithOneHot(Rule):
         spans = tuple([hot.position if i == axis else (0, size, 1) for i, size in enumerate(other.shape)])
         row = Slice(spans)(other)
         part = "element" if other.ndim == 1 else "column" if left is None else "row"
-        facts = {"other": other, "position": hot.position, "part": part}
+        times = "" if hot.value == 1 else f" times {hot.value:g}"
+        facts = {"other": other, "position": hot.position, "part": part, "times": times}
         return self.row.applied(row if hot.value == 1 else row * hot.value, **facts)
 
 
@@ -103,36 +105,42 @@ class ProductWithOneHotRows(Rule):
 
     picked = Reason(
         "one_hot_rows",
-        "The matrix product is not computed: rows or columns of `{other}` are selected by the indices `{labels}` "
-        "instead, because each row of the other factor is one-hot, with its 1 at such an index.",
-        meaning="A one-hot row has a single 1, like a row of np.eye: np.eye(3)[labels] @ x is x[labels]. On the right "
-        "side of the product, one-hot rows select columns. The product as written also adds 0 times the other "
-        "elements, which is NaN if they contain ∞ or NaN.",
+        "The matrix product is not computed: {parts} of `{other}` are selected by the indices `{labels}` instead, "
+        "because each {line} of the other factor is one-hot, with its 1 at such an index.",
+        meaning="A one-hot row has a single 1, like a row of np.eye: np.eye(3)[labels] @ x is x[labels], and "
+        "x @ np.eye(3)[labels].T is x[:, labels]. The product as written also adds 0 times the other elements of x, "
+        "which is NaN if these elements contain ∞ or NaN.",
     )
     added = Reason(
         "one_hot_rows",
-        "The matrix product is not computed: rows or columns of `{other}` are added to zeros at the indices "
-        "`{labels}` instead (scatter-add), because each row of the other factor is one-hot, with its 1 at such an "
-        "index.",
+        "The matrix product is not computed: {parts} of `{other}` are added to zeros at the indices `{labels}` "
+        "instead (scatter-add), because each {line} of the other factor is one-hot, with its 1 at such an index.",
         meaning="A one-hot row has a single 1, like a row of np.eye: np.add.at(zeros, labels, x) changes zeros to "
-        "np.eye(3)[labels].T @ x. The product as written also adds 0 times the other elements, which is NaN if they "
-        "contain ∞ or NaN.",
+        "np.eye(3)[labels].T @ x. The product as written also adds 0 times the other elements of x, which is NaN if "
+        "these elements contain ∞ or NaN.",
     )
     dtype = Reason(
         "dtype",
-        "The matrix product of `{other}` and one-hot rows is computed, instead of selecting rows of `{other}`, "
-        "because selected rows would be {given}, but the product must be {wanted}.",
+        "The matrix product of `{other}` and one-hot rows is computed, instead of selecting or adding {parts} of "
+        "`{other}`, because the result would be {given}, not {wanted}.",
         meaning="A one-hot row has a single 1, like a row of np.eye. A rule never changes the dtype of a result.",
         change="Create the one-hot rows with the dtype of the other factor.",
     )
     batched = Reason(
         "batched",
-        "The matrix product of `{other}` and one-hot rows is computed as written. Selecting rows instead requires "
-        "that `{other}` is a matrix and the labels are a vector, but the shape and dtype of `{other}` are {type}, and "
-        "of the labels {labels}.",
-        meaning="A one-hot row has a single 1. If labels is a vector and x is a matrix, np.eye(3)[labels] @ x is "
+        "The matrix product of one-hot rows and `{other}` is computed, instead of selecting or adding rows of "
+        "`{other}`, because `{other}` is not one matrix, but a stack of matrices (shape {shape}).",
+        meaning="A one-hot row has a single 1, like a row of np.eye. If x is a matrix, np.eye(3)[labels] @ x is "
         "x[labels].",
-        change="Reshape the labels to a vector and the other factor to a matrix.",
+        change="Multiply each matrix of the stack separately, such as x[0] and x[1].",
+    )
+    labels = Reason(
+        "batched",
+        "The matrix product of `{other}` and one-hot rows is computed, instead of selecting or adding {parts} of "
+        "`{other}`, because the labels of the one-hot rows are not a vector: the shape of `{labels}` is {shape}.",
+        meaning="A one-hot row has a single 1, like a row of np.eye. If labels is a vector, np.eye(3)[labels] @ x is "
+        "x[labels].",
+        change="Reshape the labels to a vector.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -144,18 +152,21 @@ class ProductWithOneHotRows(Rule):
             if rows is None:
                 continue
             labels = graph.operands(source)[0]
-            facts = {"other": other, "given": str(other.dtype), "wanted": str(node.dtype)}
+            parts = "elements" if other.ndim == 1 else "columns" if index else "rows"
+            facts = {"other": other, "parts": parts}
             if other.dtype != node.dtype:
-                return self.dtype.declined(**facts)
+                return self.dtype.declined(**facts, given=str(other.dtype), wanted=str(node.dtype))
             selects = is_transposed == (index == 1)
-            if (index == 0 and other.ndim > 2) or labels.ndim != 1:
-                facts = {"other": other, "type": repr(other.type), "labels": repr(labels.type)}
-                return self.batched.declined(**facts)
+            if labels.ndim != 1:
+                return self.labels.declined(**facts, labels=labels, shape=shape_text(labels.shape))
+            if index == 0 and other.ndim > 2:
+                return self.batched.declined(other=other, shape=shape_text(other.shape))
             axis = 0 if index == 0 else other.ndim - 1
             checked = Labels(rows.classes)(labels)
             shape = (*other.shape[:axis], rows.classes, *other.shape[axis + 1 :])
             new = Take(axis)(other, checked) if selects else TakeGradient(axis, shape)(other, checked)
-            return (self.picked if selects else self.added).applied(new, other=other, labels=labels)
+            line = "column" if is_transposed else "row"
+            return (self.picked if selects else self.added).applied(new, **facts, labels=labels, line=line)
         return None
 
 
@@ -170,8 +181,9 @@ class ZeroThroughView(Rule):
     moved = Reason(
         "zero_moved",
         "`{node}` is not computed: its result is a ZeroTensor (zeros that are not stored), because its operand `{x}` "
-        "is one, and reshaping, transposing, repeating or adding zeros gives zeros.",
-        meaning="A ZeroTensor has a shape and a dtype, but stores no elements.",
+        "is a ZeroTensor, and `{node}` of zeros is zeros.",
+        meaning="A ZeroTensor has a shape and a dtype, but stores no elements. Reshaping, transposing, repeating or "
+        "adding zeros gives zeros.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -192,14 +204,14 @@ class SumWithZero(Rule):
     dropped = Reason(
         "zero_term",
         "{count:term is|terms are} removed from a sum of {terms:term}, because adding a ZeroTensor, which is an exact "
-        "zero, changes no number. An array of zeros would not be removed: −0.0 + 0.0 is {instead}.",
+        "zero, changes no number. If the zeros were stored, they would be added, because −0.0 + 0.0 is {instead}.",
         meaning="A ZeroTensor is an exact zero: x + 0 is x, even for −0.0. −0.0 and 0.0 compare equal, but 1 / 0.0 is "
         "∞ and 1 / −0.0 is −∞.",
     )
     type = Reason(
         "type",
-        "The addition of a ZeroTensor is computed, not removed, because without it the result would be {type}, but it "
-        "must be {wanted}.",
+        "The addition of a ZeroTensor is computed, not removed, because without the ZeroTensor, the result would be "
+        "{given}, not {wanted}.",
         meaning="A rule never changes the shape or dtype of a result.",
         change="Use a ZeroTensor with the shape and dtype of the other terms.",
     )
@@ -219,5 +231,5 @@ class SumWithZero(Rule):
         else:
             new = nonzero[0]
         if new.type is not node.type:
-            return self.type.declined(type=repr(new.type), wanted=repr(node.type))
+            return self.type.declined(**difference(new, node))
         return self.dropped.applied(new, count=len(zeros), terms=len(terms), instead="0.0")

@@ -145,7 +145,7 @@ def test_each_declined_decision_has_its_code() -> None:
     half = rows.astype("float16") @ values((3, 4), "float16") * values((4,), "float16")
     assert ("FactorIntoWeights", "dtype") in declined(simplified(half))
     wider = rows @ matrix + bias + values((2, 1, 4))
-    assert ("TermsOfWeights", "dtype") in declined(simplified(wider))
+    assert ("TermsOfWeights", "shape") in declined(simplified(wider))
     shared = rows @ matrix + bias
     assert ("TermsOfWeights", "other_consumers") in declined(simplified(shared + shift, shared))
     assert decision(simplified(cases["other_consumers"]), "other_consumers").facts["consumers"] == 2
