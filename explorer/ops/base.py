@@ -78,6 +78,7 @@ class Elementwise(Operation, abstract=True):
     """
 
     elementwise = True
+    family = "elementwise"
     weight: ClassVar[int] = 1
     """flops per element"""
 

@@ -56,6 +56,8 @@ class Recording:
     """digest of the planned structure; equal programs have equal fingerprints on every machine"""
     options: dict[str, Any] = field(default_factory=dict)
     operations: list[str] = field(default_factory=list)
+    families: dict[str, str] = field(default_factory=dict)
+    """operation → family that its declaration states, such as "elementwise"; views mark nodes with it"""
     types: list[Type] = field(default_factory=list)
     scopes: list[Scope] = field(default_factory=lambda: [Scope("", "top", -1)])
     sources: list[Source] = field(default_factory=list)

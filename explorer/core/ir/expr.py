@@ -681,6 +681,10 @@ class Operation(metaclass=Interning):
     """name in the registry and in diagrams; by default the class name in snake_case"""
     view: ClassVar[bool] = False
     """whether the kernel returns a view of its first operand or a broadcast constant, and allocates nothing"""
+    family: ClassVar[str] = ""
+    """what views show it as: "product" (also convolution), "elementwise", "normalization", "reduction" (also pooling)
+    or "movement"; "" for none of them
+    """
     elementwise: ClassVar[bool] = False
     """whether each element of the result depends only on the operands' elements at the same position"""
     linear: ClassVar[bool] = False

@@ -54,6 +54,7 @@ class Matmul(Adjustable):
     A vector is treated as a row on the left, and as a column on the right.
     """
 
+    family = "product"
     linear = accumulates = True
     policies = (AccumulationPolicy.dtype,)
     examples = (

@@ -84,6 +84,7 @@ class Take(Operation):
     Negative indices count from the end.
     """
 
+    family = "movement"
     axis: int
     accepts_strings, string_operands = True, slice(1)
     examples = (

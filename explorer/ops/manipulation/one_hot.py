@@ -23,6 +23,7 @@ class OneHotEncoding(Operation):
     """One-hot rows: 1 at the index of each class label, 0 elsewhere."""
 
     name = "one_hot"
+    family = "movement"
     classes: int
     dtype: np.dtype[Any] = np.dtype("float32")
     nondifferentiable = "integer labels have no derivative"

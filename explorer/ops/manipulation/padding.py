@@ -29,6 +29,7 @@ MODES = ("constant", "reflect", "edge", "wrap")
 class Pad(Operation):
     """Padding with one value before and after the elements of each axis."""
 
+    family = "movement"
     widths: Widths
     value: Number = 0
     examples = (

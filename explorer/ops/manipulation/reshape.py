@@ -52,6 +52,7 @@ class Movement(Operation, abstract=True):
     """Base class of linear operations that move elements without arithmetic."""
 
     linear: ClassVar[bool] = True
+    family = "movement"
 
     def flops(self, result: AnyType, *types: TensorType) -> int:
         return 0

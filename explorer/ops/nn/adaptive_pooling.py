@@ -35,6 +35,7 @@ __all__ = ["adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool"]
 class AdaptiveAvgPool2d(Operation):
     """Means of windows that cover each image evenly; ``output`` is the number of windows along each axis."""
 
+    family = "reduction"
     output: Lengths
     linear: ClassVar[bool] = True
     accumulates: ClassVar[bool] = True

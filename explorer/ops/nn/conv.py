@@ -54,6 +54,7 @@ class Convolution(Operation, abstract=True):
     the other two operations.
     """
 
+    family = "product"
     strides: Lengths = _ONE
     padding: Padding = _NONE
     dilation: Lengths = _ONE

@@ -30,6 +30,7 @@ _EXAMPLES = (Example(real(2, 3), axes=(1,)), Example(real(4), axes=(0,)), Exampl
 class Normalization(Operation, abstract=True):
     """Base class of operations that normalize ``x`` along ``axes`` and keep its shape."""
 
+    family = "normalization"
     axes: tuple[int, ...]
     weight: ClassVar[int] = EXPENSIVE + 4
     accumulates = True
@@ -92,6 +93,7 @@ class Softmax(Normalization):
 class SoftmaxGradient(Operation):
     """Gradient of a softmax with output y: y·(g − Σ g·y) (MetaNN: SoftmaxGrad)."""
 
+    family = "normalization"
     axes: tuple[int, ...]
     accumulates = True
     examples = (Example(real(2, 3), real(2, 3, low=0.1, high=0.6), axes=(1,)),)
@@ -215,6 +217,7 @@ class LogSumExp(Operation):
     """log(scale · Σ eˣ) over axes, without overflow."""
 
     name = "logsumexp"
+    family = "reduction"
     axes: tuple[int, ...]
     keepdims: bool = False
     scale: float = 1.0

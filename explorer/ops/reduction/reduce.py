@@ -86,6 +86,7 @@ class Reduction(Operation, abstract=True):
     raise an error. (ONNX: ReduceSum and similar; PNNX: torch.sum and similar.)
     """
 
+    family = "reduction"
     axes: tuple[int, ...]
     keepdims: bool = False
     ufunc: ClassVar[np.ufunc]

@@ -35,6 +35,7 @@ _EXAMPLES = (Example(real(2, 3, 4), axis=1), Example(real(5), axis=0))
 class ArgExtreme(Operation, abstract=True):
     """Base class of operations that return the position of an axis's first extremum; NaN counts as an extremum."""
 
+    family = "reduction"
     axis: int
     keepdims: bool = False
     nondifferentiable = _NONDIFFERENTIABLE

@@ -172,6 +172,8 @@ class NodeRows:
             for name, value in attributes_of_operation.items()
             if not isinstance(value, Traced)
         }
+        if operation.family:
+            self.recording.families[operation.name] = operation.family
         return _OperationRow(self.operation(operation.name), *_kinds(operation), callee, attributes)
 
 

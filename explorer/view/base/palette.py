@@ -27,6 +27,21 @@ _VERDICTS_DARK = {
 }  # fmt: skip
 """colours of decisions and differences: added, removed or wrong, and changed"""
 
+FAMILIES = {
+    "product": "a matrix product or a convolution", "elementwise": "an operation on each element",
+    "normalization": "a normalization or softmax", "reduction": "a reduction or pooling",
+    "movement": "a change of shape, type or order",
+}  # fmt: skip
+"""families of operations, which nodes show as a bar at their left side, with their meanings"""
+_FAMILIES_LIGHT = {
+    "product": "#5f82b5", "elementwise": "#74a3a6", "normalization": "#b57f97", "reduction": "#a89a5b",
+    "movement": "#a3aab6",
+}  # fmt: skip
+_FAMILIES_DARK = {
+    "product": "#7f9fce", "elementwise": "#6f9ea1", "normalization": "#b98aa0", "reduction": "#a99c66",
+    "movement": "#6d7686",
+}  # fmt: skip
+
 _LINES_LIGHT = ("#2f6fdf", "#c4650c", "#13845f", "#b0307e", "#6d56d8", "#8a7000", "#0d8296", "#b53a32")
 _LINES_DARK = ("#7ea8ff", "#f0a15c", "#52cfa0", "#f08cc6", "#b3a0ff", "#d8bf4a", "#57c8db", "#ff9185")
 """colours of source lines, used cyclically; static/data/source_lines.js contains their number"""
@@ -39,6 +54,7 @@ def _lines(colours: tuple[str, ...]) -> dict[str, str]:
 _FRONT_LIGHT = {
     **LIGHT,
     **_VERDICTS_LIGHT,
+    **_FAMILIES_LIGHT,
     "accent-bg": "#eaf1fe",
     "heat": "#e2762b",
     "hot": "#f29a5c",
@@ -48,6 +64,7 @@ _FRONT_LIGHT = {
 _FRONT_DARK = {
     **DARK,
     **_VERDICTS_DARK,
+    **_FAMILIES_DARK,
     "accent-bg": "#1b2740",
     "heat": "#f0a05a",
     "hot": "#a04c14",
@@ -62,7 +79,8 @@ def front_end_colours() -> str:
         _variables({f"ex-{name}": colour for name, colour in palette.items()})
         for palette in (_FRONT_LIGHT, _FRONT_DARK)
     )
-    return f'.explorer-view{{--ex-font:{FAMILY};{light}}}\n.explorer-view[data-theme="dark"]{{{dark}}}\n'
+    families = "".join(f".explorer-view .ex-family-{name}{{stroke:var(--ex-{name})}}" for name in FAMILIES)
+    return f'.explorer-view{{--ex-font:{FAMILY};{light}}}\n.explorer-view[data-theme="dark"]{{{dark}}}\n{families}\n'
 
 
 def page_colours(scope: str) -> str:
@@ -82,11 +100,9 @@ def stylesheet(scope: str, theme: str, *further: RuleSet) -> str:
     ``further`` names rules that the picture needs in addition to the common ones.
     """
     at = f"#{scope}"
-    light, dark = (
-        ({**LIGHT, **_VERDICTS_LIGHT}, {**DARK, **_VERDICTS_DARK})
-        if {"marks", "declined", "decided"} & {*further}
-        else (LIGHT, DARK)
-    )
+    light, dark = {**LIGHT, **_FAMILIES_LIGHT}, {**DARK, **_FAMILIES_DARK}
+    if {"marks", "declined", "decided"} & {*further}:
+        light, dark = {**light, **_VERDICTS_LIGHT}, {**dark, **_VERDICTS_DARK}
     rules = [f"{at}{{{_variables(dark if theme == 'dark' else light)}}}"]
     if theme == "auto":
         rules.append(f"@media (prefers-color-scheme:dark){{{at}{{{_variables(dark)}}}}}")
@@ -118,6 +134,8 @@ _RULES = (
     ".edge{fill:none;stroke:var(--edge);stroke-width:1.3}",
     ".gone{stroke:var(--ghost);stroke-dasharray:4 4;stroke-width:1.1;opacity:.7}",
     ".head{fill:var(--edge)}",
+    ".family{fill:none;stroke-width:3.5;stroke-linecap:round}",
+    *(f".family.{name}{{stroke:var(--{name})}}" for name in FAMILIES),
     ".leaf rect{fill:var(--leaf);stroke:var(--line)}",
     ".operation rect{fill:var(--node);stroke:var(--edge);stroke-width:1.2}",
     ".ghost rect{fill:var(--bg);stroke:var(--ghost);stroke-dasharray:4 4}",

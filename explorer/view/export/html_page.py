@@ -35,7 +35,10 @@ _SHAPE = f' fill="{LIGHT["node"]}" stroke="{LIGHT["edge"]}"'
 _LINE = f' fill="none" stroke="{LIGHT["edge"]}"'
 _TEXT = f' fill="{LIGHT["ink"]}" font-family="sans-serif" font-size="11"'
 
-_ANCHORS = {**dict.fromkeys(("name", "type", "copies", "asked", "apart", "label"), "middle"), "number": "end"}
+_ANCHORS = {
+    **dict.fromkeys(("name", "type", "copies", "asked", "apart", "label", "decided"), "middle"),
+    "number": "end",
+}
 """CSS class of a text element → text anchor"""
 
 

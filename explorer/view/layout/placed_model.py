@@ -18,7 +18,7 @@ Frame: TypeAlias = tuple[int, int, float]
 """width and height in px, and the minimum scale at which text is legible"""
 CELL: Frame = 940, 405, 0.75
 """frame of a cell's canvas without its margins, in which a reader can zoom and open boxes"""
-PAGE: Frame = 1120, 745, 0.6
+PAGE: Frame = 1120, 745, 0.75
 """frame of the canvas of a page in a window of 1440×900 px"""
 _FEW = 4
 """number of visible items in a view below which a further level is open, even if a reader must then move the graph"""

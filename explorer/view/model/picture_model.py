@@ -201,6 +201,21 @@ def _name(box: Box) -> str:
     return fit(label, NAME, bold=True, widest=WIDEST - font.width(times, NAME, bold=True)) + times
 
 
+def family_of(recording: Recording, node: int) -> str:
+    """Return the family of a node's operation; "" for a leaf, or if its declaration states none."""
+    return recording.families.get(recording.operations[recording.nodes.operation[node]], "")
+
+
+def family_of_box(model: Model, index: int) -> str:
+    """Return the family of the costliest operation of an operator of a file; "" for other boxes."""
+    recording, box = model.recording, model.tree.boxes[index]
+    if not box.is_operator:
+        return ""
+    inside = [model.slots.nodes[slot][0] for _, slot in box.items]
+    known = [node for node in inside if family_of(recording, node)]
+    return family_of(recording, max(known, key=lambda node: recording.nodes.flops[node] or 0)) if known else ""
+
+
 def _kernel_groups(recording: Recording, slots: Slots, tree: Tree) -> list[list[list[int]]]:
     """Return the items of each box that are finally in one kernel; of growing kernels only the final state counts.
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from explorer.record.glossary import GLOSSARY, inflections
 from explorer.view.base.font import LEVEL, NUMBER_BESIDES, PORT_BESIDES, PORT_CHARACTER
-from explorer.view.base.palette import front_end_colours
+from explorer.view.base.palette import FAMILIES, front_end_colours
 from explorer.view.layout.edge_labels import HEIGHT, OFFSET
 
 STATIC = Path(__file__).parents[1] / "static"
@@ -39,7 +39,12 @@ def script() -> str:
     """
     forms = {f"{term}: {text}": inflections(term) for term, text in GLOSSARY.items()}
     spacing = {"character": PORT_CHARACTER, "besides": PORT_BESIDES, "level": LEVEL, "number": NUMBER_BESIDES}
-    constants = {"GLOSSARY": forms, "EDGE_LABEL": {"height": HEIGHT, "aside": OFFSET}, "SPACING": spacing}
+    constants = {
+        "GLOSSARY": forms,
+        "EDGE_LABEL": {"height": HEIGHT, "aside": OFFSET},
+        "SPACING": spacing,
+        "FAMILIES": FAMILIES,
+    }
     known = [f"const {name} = {json.dumps(value, ensure_ascii=False)};\n" for name, value in constants.items()]
     code = "".join(known) + join(STATIC, ENTRY)
     return _WIDE.sub(lambda match: json.dumps(match[0])[1:-1], code)

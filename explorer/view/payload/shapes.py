@@ -175,6 +175,8 @@ class RecordingTables(TypedDict):
     title: str
     options: dict[str, Any]
     operations: list[str]
+    families: dict[str, str]
+    """operation → family that its declaration states"""
     types: list[TypeTable]
     declared: NotRequired[dict[int, str]]
     """node → dimensions declared in a model file, and where, if any dimension is named or open"""
@@ -262,6 +264,8 @@ class BoxTable(TypedDict):
     """type of an operator of a file, such as ``nn.Conv2d``, or of a layer; else "" """
     layer: int
     """row of the recording's layers; −1 for other boxes"""
+    family: str
+    """family of the costliest operation of an operator of a file; "" for other boxes"""
     operator: int
     """row of the recording's operators; −1 for other boxes"""
     batches: list[int]

@@ -81,7 +81,7 @@ from explorer.view.layout.direction import other
 from explorer.view.layout.placed_model import CELL, Frame, PlacedModel, draw
 from explorer.view.layout.positions import BoxLayout
 from explorer.view.model.heat import HeatMetric, heat_json
-from explorer.view.model.picture_model import Model
+from explorer.view.model.picture_model import Model, family_of_box
 from explorer.view.payload.columns import pack
 from explorer.view.payload.recording_tables import recording_tables, shown
 from explorer.view.replay.batch_rows import row_texts
@@ -210,6 +210,7 @@ def _box(
         "count": box.count,
         "parent": box.parent,
         "layer": box.layer,
+        "family": family_of_box(model, index),
         "operator": operators.get(box.scope, -1),
         "batches": list(box.batches),
         "closed": list(model.box_sizes[index]),

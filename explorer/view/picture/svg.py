@@ -15,12 +15,12 @@ from explorer.record.reasons import counted_text
 from explorer.view.base import font
 from explorer.view.base.font import NUMBER_BESIDES
 from explorer.view.base.markup import Markup, element
-from explorer.view.base.palette import RuleSet, stylesheet
+from explorer.view.base.palette import FAMILIES, RuleSet, stylesheet
 from explorer.view.layout.direction import check_direction
 from explorer.view.layout.placed_model import PICTURE, PlacedModel, draw
 from explorer.view.layout.placement import Rect, Scene, compose
 from explorer.view.model.labels import LINE, TITLE
-from explorer.view.model.picture_model import Model
+from explorer.view.model.picture_model import Model, family_of, family_of_box
 from explorer.view.picture.difference_marks import SIGNS, WORDS, Difference, pill, tally
 from explorer.view.picture.edges import declined_keys, edge_labels, lines, port_labels, visible_segments
 from explorer.view.picture.kernel_outlines import Frame, closed_around, frame_title, frames
@@ -212,6 +212,7 @@ class _Picture:
                     "g",
                     *self._more(box, x, y, wide, high),
                     element("rect", x=x, y=y, width=wide, height=high, rx=10),
+                    *(family_bar(family_of_box(self.model, box), x, y, high) if inside else ()),
                     element("text", name, x=middle, y=top + 21, class_="name"),
                     *(
                         element("text", line, x=middle, y=top + 36 + LINE * number, class_="type")
@@ -323,6 +324,8 @@ class _Picture:
             element("text", texts.name, x=x + wide // 2, y=y + high // 2 - 3, class_="name"),
             element("text", second, x=x + wide // 2, y=y + high // 2 + 11, class_="type"),
         ]
+        if not ghost:
+            parts += family_bar(family_of(self.model.recording, node), x, y, high)
         if slot in self.state.copies and not ghost:
             text = f"×{self.state.copies[slot]:,}"
             width = round(font.width(text, 10, True)) + 14
@@ -348,6 +351,13 @@ class _Picture:
             element("rect", x=x, y=y, width=width, height=14, rx=7, class_="mark"),
             element("text", "output", x=x + width / 2, y=y + 10, class_="asked"),
         ]
+
+
+def family_bar(family: str, x: int, y: int, high: int) -> list[Markup]:
+    """Draw the bar of a family of operations at the left side of a node or box."""
+    if family not in FAMILIES:
+        return []
+    return [element("path", d=f"M{x + 4} {y + 10}v{high - 20}", class_=f"family {family}")]
 
 
 def boxes_with_nodes(model: Model, position: int) -> set[int]:

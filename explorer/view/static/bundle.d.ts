@@ -7,3 +7,5 @@ declare const DecompressionStream: new (format: "gzip") => { readable: ReadableS
 
 /** Port names: px per character, around a name, and the maximum height of a level edge; px around a number. */
 declare const SPACING: { character: number; besides: number; level: number; number: number };
+/** Families of operations → their meanings, for the legend. */
+declare const FAMILIES: Record<string, string>;

@@ -15,6 +15,7 @@ export interface BoxTable {
   text: string[];
   type: string;
   layer: number;
+  family: string;
   operator: number;
   batches: number[];
   count: number;
@@ -248,6 +249,7 @@ export interface RecordingTables {
   title: string;
   options: Record<string, any>;
   operations: string[];
+  families: Record<string, string>;
   types: TypeTable[];
   declared?: Record<number, string>;
   scopes: Scope[];

@@ -14,6 +14,7 @@ from explorer.view.model.labels import TITLE
 from explorer.view.picture.svg import svg
 from explorer.view.tree.slots import first_change
 from tests.golden.programs import PROGRAMS, recorded
+from tests.support.cells import MODELS
 from tests.view import sample
 
 DESCENT = 2.5
@@ -352,3 +353,31 @@ def test_port_names_do_not_overlap(direction):
         for left, top, width, other in rects[place + 1 :]:
             is_over = abs(y - top) < 8 and x < left + width - 1 and left < x + wide - 1
             assert not is_over, f"{name} over {other} at {x}, {y}"
+
+
+def test_nodes_have_the_bar_of_their_family() -> None:
+    """A bar at the left side of a node shows what kind of operation it is; inputs and ghosts have none."""
+    x, weight = ex.tensor([[1.0, 2.0]], name="x"), ex.tensor([[1.0], [2.0]], name="w")
+    recording = ex.explore(ex.softmax(ex.sum(ex.tanh(x @ weight), axis=0)).reshape(1, 1), run=False).recording
+    drawn = ElementTree.fromstring(svg(recording, 0)).iterfind(".//{*}g")
+    bars = {
+        group.findtext("{*}text"): path.get("class")
+        for group in drawn
+        for path in group.iterfind("{*}path")
+        if path.get("class", "").startswith("family")
+    }
+    assert bars == {
+        "matmul": "family product",
+        "tanh": "family elementwise",
+        "sum": "family reduction",
+        "softmax": "family normalization",
+        "reshape": "family movement",
+    }
+
+
+def test_a_closed_operator_has_the_family_of_its_costliest_operation() -> None:
+    recording = ex.open(MODELS / "resnet18.onnx").preview_plan().recording
+    drawn = ElementTree.fromstring(svg(recording, 0, depth=0)).iterfind(".//{*}g[@class='closed']")
+    families = {group.findtext("{*}text"): [path.get("class") for path in group.iterfind("{*}path")] for group in drawn}
+    assert families["bn1 / Conv"] == ["family product"]
+    assert families["layer2"] == []

@@ -32,6 +32,7 @@ WINDOWS = (
 class WindowOperation(Operation, abstract=True):
     """Base class of pooling operations with windows and their gradients."""
 
+    family = "reduction"
     size: Lengths
     strides: Lengths
     padding: Padding = NO_PADDING

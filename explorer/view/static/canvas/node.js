@@ -70,6 +70,9 @@ export class SlotView {
     put(this.root, "aria-label", this.#spoken(mark, second || type, lit, differs));
     put(this.root, "aria-pressed", String(selected));
     put(this.root, "style", heatStyle(share));
+    const family = isLeaf || isGhost ? "" : this.trace.familyOf(mark.node);
+    const bar = this.#extra("family", family !== "", () => svg("path"));
+    if (bar) drawFamily(bar, family, x, y, high);
     const tip = this.#extra("tip", mark.tip !== "", () => svg("title"));
     if (tip) say(tip, mark.tip);
     this.#tag(mark.tag || LIT[lit] || "", x, y);
@@ -172,6 +175,12 @@ function outline(shape, x, y, wide, high) {
   put(shape, "height", high);
 }
 
+/** Draw the bar of a family of operations at the left side of a node or box. */
+function drawFamily(bar, family, x, y, high) {
+  put(bar, "class", `ex-family ex-family-${family}`);
+  put(bar, "d", `M${x + 4} ${y + 10}v${high - 20}`);
+}
+
 function pill(name, high) {
   return svg("g", { class: name }, svg("rect", { height: high, rx: high / 2 }), svg("text"));
 }
@@ -205,10 +214,12 @@ export class BoxView {
     this.output = pill("ex-asked", 14);
     this.differs = pill("ex-differs", 14);
     // A single operator of a file is not drawn as a stack.
+    this.family = svg("path");
+    const family = this.box.family ? [this.family] : [];
     const under = trace.isOperator(index) ? [] : [this.under];
     // Edges enter an open box across its header, so its title is drawn over them.
     this.label = svg("g", { class: "ex-box-label", "aria-hidden": "true" }, ...(open ? [this.name] : []));
-    const parts = open ? [this.shape, this.sign] : [...under, this.shape, this.name, ...this.details, this.sign, this.news, this.decided, this.output, this.differs];
+    const parts = open ? [this.shape, this.sign] : [...under, this.shape, ...family, this.name, ...this.details, this.sign, this.news, this.decided, this.output, this.differs];
     this.root = svg("g", { class: open ? "ex-box ex-open" : "ex-box ex-closed", "data-key": `b${index}`, tabindex: -1, role: "button" }, ...parts);
     put(this.root, "aria-expanded", String(open));
     this.key = "";
@@ -223,6 +234,7 @@ export class BoxView {
     this.key = "";
     outline(this.shape, x, y, wide, high);
     outline(this.under, x + 5, y + 5, wide, high);
+    if (this.box.family) drawFamily(this.family, this.box.family, x, y, high);
     const [name, ...details] = this.box.text;
     // An open box has room for the gain of its batches.
     say(this.name, this.open && this.box.batches.length ? `${name} · ${details.at(-1)}` : name);

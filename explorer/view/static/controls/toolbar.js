@@ -90,6 +90,7 @@ function legend() {
   rows.push([sample(box("ex-under", 5, 5), box("ex-under", 1, 2)), "a closed box: a double click opens it"]);
   rows.push([sample(box("ex-frame")), "operations fused into one kernel"]);
   rows.push([sample(declinedEdge()), "a value that is written and read again: a decision declined to fuse both ends"]);
+  for (const [family, meaning] of Object.entries(FAMILIES)) rows.push([sample(box("ex-shape"), svg("path", { class: `ex-family ex-family-${family}`, d: "M7 7v6" })), meaning]);
   return html("dl", {}, ...rows.flatMap(([picture, meaning]) => [html("dt", {}, picture), html("dd", {}, meaning)]));
 }
 
@@ -129,5 +130,5 @@ export function helpBox(metrics, onClose, more = []) {
     event.preventDefault();
     close.focus();
   };
-  return html("div", { class: "ex-help", role: "dialog", "aria-modal": "true", "aria-label": "outlines and keys", hidden: true, tabindex: -1, keydown }, close, html("div", {}, heading("outlines"), legend(), heading("room"), list(ROOM_KEYS)), html("div", {}, heading("keys"), list([...own, ...KEYS])));
+  return html("div", { class: "ex-help", role: "dialog", "aria-modal": "true", "aria-label": "outlines and keys", hidden: true, tabindex: -1, keydown }, close, html("div", {}, heading("outlines"), legend()), html("div", {}, heading("keys"), list([...own, ...KEYS]), heading("room"), list(ROOM_KEYS)));
 }

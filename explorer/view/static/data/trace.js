@@ -264,6 +264,12 @@ export class Trace {
     return this.recording.first_nan;
   }
 
+  /** Return the family of a node's operation, "" if its declaration states none. @param {number} node @returns {string} */
+  familyOf(node) {
+    const { families, operations } = this.recording;
+    return families[operations[this.nodes.operation[node]]] ?? "";
+  }
+
   /** Whether a box represents one operator of a file. @param {number} index */
   isOperator(index) {
     const { type, items } = this.layout.boxes[index];
