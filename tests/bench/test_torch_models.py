@@ -65,6 +65,40 @@ def test_a_torch_module_keeps_its_values_and_lines(capsys: pytest.CaptureFixture
     assert (beyond, without_lines) == ([], [])
 
 
+def test_a_torch_module_runs_with_onnxruntime(capsys: pytest.CaptureFixture[str]) -> None:
+    """onnxruntime computes each module's net, through a written ONNX file, with the net's values."""
+    import torch
+
+    from tests.bench.torch_models import cases
+
+    beyond, refused = [], []
+    for name, case in cases().items():
+        torch.manual_seed(1)
+        net = ex.open(case.make().eval(), case.inputs, dynamic_shapes=case.dynamic_shapes)
+        inputs = case.inputs if case.other is None else case.other
+        given = [*inputs.values()] if isinstance(inputs, dict) else [*inputs] if isinstance(inputs, tuple) else [inputs]
+        arrays = [(x.float() if x.dtype == torch.bfloat16 else x).numpy() for x in given]
+        try:
+            comparison = net.compare("onnxruntime", *arrays, tolerance=1e-3)
+            recording = net.recorded_by("onnxruntime", tuple(arrays))
+        except ex.ExplorerError as error:
+            refused.append(name)
+            with capsys.disabled():
+                print(f"\n{name:26} {error.given[:160]}", end="")
+            continue
+        counts = recording.stages[-1].counts
+        with capsys.disabled():
+            lost = ""
+            if "unmatched" in counts:
+                lost = f", {counts['unmatched']} of no operator, {counts['unmatched_us']} µs"
+            print(
+                f"\n{name:26} {len(comparison.rows):4} operands compared, {counts['kernels']:4} kernels{lost}", end=""
+            )
+        beyond += [name] * (not comparison.equal)
+    assert beyond == []
+    assert refused == ["bf16"]  # onnxruntime has no bfloat16 kernel of Gemm for CPUs
+
+
 def test_a_quantized_program_is_read_from_its_file(tmp_path: Path) -> None:
     """A process that has not imported torch's quantization reads it, and equals torch."""
     import torch
@@ -150,7 +184,6 @@ def test_functions_of_nan_and_of_large_numbers_equal_torch() -> None:
         np.testing.assert_allclose(value, wanted.numpy(), rtol=1e-6)
 
 
-@pytest.mark.spec("Q-11")
 def test_a_module_is_called_with_the_given_arguments() -> None:
     """Test a trailing dict, nested structures, keyword-only arguments, defaults and constants."""
     from collections import OrderedDict, namedtuple
@@ -201,7 +234,6 @@ def test_a_module_is_called_with_the_given_arguments() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning")
-@pytest.mark.spec("Q-11")
 def test_torchscript_modules_are_converted() -> None:
     """Test traced, scripted, frozen and loaded ones; the error of one that torch cannot convert has an alternative."""
     import io
@@ -243,7 +275,6 @@ def test_torchscript_modules_are_converted() -> None:
         ex.open(scripted, ())
 
 
-@pytest.mark.spec("Q-11")
 def test_a_module_without_values_is_drawn(tmp_path: Path) -> None:
     """For a module on the meta device, or of fake tensors, runs and saving raise an error that names the missing
     values."""
