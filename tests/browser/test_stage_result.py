@@ -81,7 +81,7 @@ def test_keys_of_stages_skip_folded_ones(show):
 @pytest.mark.spec("V-25")
 def test_closed_boxes_count_the_decisions_of_a_stage_inside(show, resnet):
     """A whole stage marks the closed boxes in which it decided anything; a single decision marks them differently."""
-    view = show(resnet, position=0)
+    view = show(resnet, start="depth=0")
     marks = view.locator(".ex-box .ex-decided:not(.ex-none)")
     expect(marks).to_have_count(0)
     chip(view, "fuse").click()
