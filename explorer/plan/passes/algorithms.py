@@ -20,6 +20,7 @@ from explorer.plan.graph.cost_model import flops_of, kernel_cost
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason, RuleInfo
+from explorer.record.dimension_names import shape_text
 
 _TILES = 32
 """minimum number of tiles for Winograd; with fewer tiles, reading the transformed filters, which are 16/9 as large as
@@ -56,30 +57,37 @@ class Algorithms(Pass):
     )
     windows = Reason(
         "windows",
-        "`conv2d` is computed directly, because Winograd's method, which would be faster, requires stride 1 and "
-        "dilation 1, but here the {options}.",
-        meaning=f"{_METHOD} The stride is the step by which filters move; the dilation is the distance between the "
-        "pixels that they read.",
-        change="Use stride 1 and dilation 1 (strides=1, dilation=1), if the model allows it.",
+        "`conv2d` is computed directly, because the stride is {stride}. Winograd's method, which would be faster, "
+        "requires stride 1.",
+        meaning=f"{_METHOD} The stride is the number of pixels by which filters move.",
+        change="Use strides=1, if the model allows it.",
+    )
+    dilated = Reason(
+        "windows",
+        "`conv2d` is computed directly, because the dilation is {dilation}. Winograd's method, which would be faster, "
+        "requires dilation 1.",
+        meaning=f"{_METHOD} The dilation is the distance between the pixels that neighbouring elements of a filter "
+        "read.",
+        change="Use dilation=1, if the model allows it.",
     )
     grouped = Reason(
         "windows",
-        "`conv2d` is computed directly, because Winograd's method, which would be faster, requires filters that read "
-        "all channels, but here the channels are divided into {groups} groups.",
+        "`conv2d` is computed directly, because the channels are divided into {groups} groups. Winograd's method, "
+        "which would be faster, requires filters that read all channels.",
         meaning=_METHOD,
         change="Use groups=1, if the model allows it.",
     )
     few_channels = Reason(
         "few_channels",
-        "`conv2d` is computed directly, because Winograd's method is faster only if the images and the result have at "
-        "least {least} channels, but here the {values} have only {count}.",
+        "`conv2d` is computed directly, because the {values} have only {count:channel}. Winograd's method is faster "
+        "only with {least} channels or more.",
         meaning=f"{_METHOD} With few channels, the additions take longer than the saved multiplications.",
-        change="Use 32 channels or more, in the images and in the result.",
+        change="Use 32 channels or more.",
     )
     few_tiles = Reason(
         "few_tiles",
-        "`conv2d` is computed directly, because Winograd's method is faster only if the result has at least {least} "
-        "tiles of 2×2 pixels, but here it has only {count}.",
+        "`conv2d` is computed directly, because the result has only {count:tile} of 2×2 pixels. Winograd's method is "
+        "faster only with {least} tiles or more.",
         meaning=f"{_METHOD} All tiles use the same transformed filters. With few tiles, reading these filters takes "
         "longer than the saved multiplications.",
         change="Use larger images, or more images at a time.",
@@ -133,8 +141,10 @@ class Algorithms(Pass):
         saved = kernel_cost(node, (images, filters)) * _SAVED
         if rule:
             reason, facts = self.grouped, {"rule": rule, "groups": operation.groups}
-            if operation.strides != (1, 1) or operation.dilation != (1, 1):
-                reason, facts = self.windows, {"rule": rule, "options": _window(operation)}
+            if operation.strides != (1, 1):
+                reason, facts = self.windows, {"rule": rule, "stride": shape_text(operation.strides)}
+            elif operation.dilation != (1, 1):
+                reason, facts = self.dilated, {"rule": rule, "dilation": shape_text(operation.dilation)}
             graph.decline(self.rule, reason, facts, node, estimated_cost_us=saved)
         elif min(filters.shape[:2]) < _CHANNELS:
             results, images_read = filters.shape[:2]
@@ -182,9 +192,3 @@ class Algorithms(Pass):
             # The pass `Constants` has already run, so mark new nodes like the nodes that they replace.
             if node.uid in graph.notes(Prepared):
                 graph.notes(Prepared).add(new.uid)
-
-
-def _window(operation: Conv2d) -> str:
-    """Return a description of the window options that are not 1, such as ``stride is 2×2``."""
-    options = (("stride", operation.strides), ("dilation", operation.dilation))
-    return " and the ".join([f"{name} is {size[0]}×{size[1]}" for name, size in options if size != (1, 1)])

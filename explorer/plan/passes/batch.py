@@ -127,7 +127,7 @@ class Batch(Pass):
     depth = Reason(
         "depth",
         "{count:call} to `{name}` are computed one by one, not batched, because they are at {depths} different "
-        "depths: a call may need the result of another one, and must then start after it.",
+        "depths: a call may need the result of another call, and must then start later.",
         meaning=f"{_BATCH} The depth of a call is the length of the longest chain of calls that must finish one after "
         "another before it. Calls of one depth cannot need each other's results.",
         change="Let no call need the result of another: calls that read only stored values have the same depth and "

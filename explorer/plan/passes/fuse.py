@@ -130,8 +130,8 @@ class Fuse(Pass):
         "`{reader}` is not fused with `{operand}`, because their results have different shapes, {after} and {before}, "
         "so their blocks do not match.",
         meaning=f"{_APART} The blocks of operations in one loop must have the same shape.",
-        change="Broadcast before the operation instead of after it, as in ex.cos(ex.broadcast_to(x, shape)). Its "
-        "result then has the shape of the other one, but has more elements.",
+        change="Broadcast before the operation instead of after it, as in ex.cos(ex.broadcast_to(x, shape)). Both "
+        "results then have the same shape, but one has more elements than before.",
     )
     second_product = Reason(
         "second_product",
@@ -179,8 +179,7 @@ class Fuse(Pass):
         "`{reader}` is not fused with `{producer}`, because `{producer}` only changes the shape or the order of the "
         "elements, so there is no computation to fuse.",
         meaning=f"{_APART} A view is the same memory with another shape, order or step, so nothing is copied.",
-        change="To fuse the operation with the one before the view, apply it first, as in ex.transpose(ex.tanh(x)) "
-        "instead of ex.tanh(ex.transpose(x)).",
+        change="Apply the view after the operation: ex.transpose(ex.tanh(x)) instead of ex.tanh(ex.transpose(x)).",
     )
     output_of_call = Reason(
         "producer",
@@ -192,15 +191,15 @@ class Fuse(Pass):
     )
     producer = Reason(
         "producer",
-        "`{reader}` is not fused with `{producer}`, because `{producer}` is not elementwise: it writes its whole "
-        "result to memory before `{reader}` begins.",
+        "`{reader}` is not fused with `{producer}`, because `{producer}` is not elementwise: `{producer}` writes its "
+        "whole result to memory before `{reader}` begins.",
         meaning=f"{_APART} An elementwise operation, such as np.add, computes each element from the elements at the "
         "same position, so a block of its result needs only a block of its operands.",
     )
     nothing_to_join = Reason(
         "nothing_to_join",
-        "`{operation}` is not fused, because there is no operation before or after it: it reads only values that "
-        "exist before the run, and its result is requested.",
+        "`{operation}` is not fused, because no operation comes before or after `{operation}`: `{operation}` reads "
+        "only values that exist before the run, and its result is requested.",
         meaning=_APART,
     )
     reader = Reason(

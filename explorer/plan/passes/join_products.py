@@ -44,16 +44,16 @@ class JoinProducts(Pass):
     large = Reason(
         "large",
         "{count:product} of `{left}` with different weights are computed one by one, not as one product with "
-        "concatenated weights, because little would be saved: the largest takes an estimated {work_us}, but starting "
-        "it takes only {start_us}.",
+        "concatenated weights, because little would be saved: the largest product takes an estimated {work_us}, but "
+        "starting a product takes only {start_us}.",
         meaning=f"{_METHOD} The concatenated weights would have to be stored in addition to the weights.",
         change="Write x @ np.hstack([A, B]) in the program.",
     )
     read_alone = Reason(
         "read_alone",
         "{count:product} of `{left}` with different weights are computed one by one, not as one product with "
-        "concatenated weights, because `{reader}` reads only one of them. It can run in the loop of this product, but "
-        "not in the loop of the joined one.",
+        "concatenated weights, because `{reader}` reads only one of the products. `{reader}` can run in the loop of "
+        "this product, but not in the loop of the joined product.",
         meaning=f"{_METHOD} An elementwise operation is fused with a product if it is the only reader of the product.",
         change="Write x @ np.hstack([A, B]) in the program.",
     )

@@ -37,8 +37,8 @@ class MemoryFormat(Pass):
     )
     asked_for = Reason(
         "asked_for",
-        "`{operand}` is stored channel by channel (C order), because it is a requested result; storing it pixel by "
-        "pixel would make it faster to compute.",
+        "`{operand}` is stored channel by channel (C order), because `{operand}` is a requested result. Computing "
+        "`{operand}` pixel by pixel would be faster.",
         meaning="Requested results are C-contiguous NumPy arrays. Other results are stored in the order in which "
         "operations write and read them fastest.",
         change="Do not request this value if only results computed from it are needed.",

@@ -121,7 +121,7 @@ class Order(Pass):
     rule = RuleInfo("Lanes", "Independent kernels run concurrently, on as many threads as there are lanes.")
     together = Reason(
         "together",
-        "The {count} kernels run on {lanes} threads, because they form {chains:chain}, and independent chains can run "
+        "The {count} kernels run on {lanes} threads, because these form {chains:chain}, and independent chains can run "
         "at the same time. This takes an estimated {together_us}; one kernel after another would take {alone_us}.",
         meaning="A kernel is one operation, or several fused ones. In a chain, each kernel needs the result of the "
         "previous one. Chains are independent if neither reads a result of the other.",

@@ -27,7 +27,6 @@ from explorer.ops.creation.constants import Zero
 from explorer.plan.graph.constancy import is_constant
 from explorer.plan.graph.cost_model import kernel_cost
 from explorer.plan.graph.decisions import PlanDecision
-from explorer.plan.graph.numerics import EFFECTS
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts, Reason
@@ -72,13 +71,13 @@ class Simplify(Pass):
         "one-hot vector.",
         meaning="If y is zeros, x + y is x. If y is one-hot (a single 1, like a row of np.eye), y @ x is a row of x. "
         "A plan recognises such data by its class, which ex.make_dynamic hides.",
-        change="Pass the data that y hides: ex.try_cast(y, ex.ZeroTensor) returns it if it is a ZeroTensor, and None "
-        "otherwise.",
+        change="Pass the data that y hides: ex.try_cast(y, ex.ZeroTensor) returns the data if they are a ZeroTensor, "
+        "and None otherwise.",
     )
 
     differentiated = Reason(
         "differentiated",
-        "`{written}` is rewritten to a stable form by the rule {rule} before its gradient is computed, because the "
+        "`{written}` is rewritten to a stable form by the rule {rule} before its gradient is computed. The "
         "gradient of the written form may overflow, or divide by a number that is rounded to 0.",
         meaning="ex.grad rewrites a program to a stable form before it differentiates. For example, the gradient of "
         "log(softmax(x)) divides by softmax(x), which may be 0. The gradient of log_softmax(x), which is the same "
@@ -88,9 +87,9 @@ class Simplify(Pass):
     )
     changes_rounding = Reason(
         "changes_rounding",
-        "`{node}` is computed as written, not by the rule {rule}, because the result might differ by more than "
-        'rounding: {effect}. The rule would save an estimated {saved_us}; numerics="fast" permits it. Its formula: '
-        "{formula}.",
+        "`{node}` is computed as written, not by the rule {rule}, because the result of the rule might overflow, "
+        "underflow or lose digits where the program as written does not. The rule would save an estimated {saved_us}; "
+        'numerics="fast" permits it. Its formula: {formula}.',
         meaning="In exact arithmetic, (1e8 + 0.3) − 1e8 is 0.3; in float64 it is 0.2999999970197678, and in float32 "
         "it is 0. The order of operations decides which digits are lost, so a plan keeps the order that was written.",
         change='Use ex.EvalPlan(numerics="fast") if the last digits, overflow and underflow do not matter.',
@@ -259,7 +258,7 @@ class Simplify(Pass):
         # Integer overflow wraps around, so every order of operations gives the same bits.
         if effect == "reassociating" and graph.numerics == "safe" and node.dtype.kind not in "biu":
             saved = _saved_us(node, fresh, graph)
-            facts = {"node": node.operation.label, "rule": rule.name, "effect": EFFECTS[effect], "saved_us": saved}
+            facts = {"node": node.operation.label, "rule": rule.name, "saved_us": saved}
             facts["formula"] = rule.info.purpose.removesuffix(".")
             return graph.decline(rule, self.changes_rounding, facts, node, estimated_cost_us=saved)
         return None

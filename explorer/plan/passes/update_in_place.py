@@ -72,7 +72,8 @@ class UpdateInPlace(Pass):
     )
     read_later = Reason(
         "read_later",
-        f"{_BESIDE}`{{reader}}`, which also reads the old value, must run later: it needs the result of `{{needed}}`.",
+        f"{_BESIDE}`{{reader}}`, which also reads the old value, must run later: `{{reader}}` needs the result of "
+        "`{needed}`.",
         meaning="A new value can overwrite the old value only after the last read of the old value.",
         change="Compute each new value only from old values, or only from new values.",
     )
@@ -85,18 +86,16 @@ class UpdateInPlace(Pass):
     )
     not_elementwise = Reason(
         "not_elementwise",
-        f"{_BESIDE}`{{operation}}`, a part of the kernel of `{{result}}`, writes to the memory of the result before "
-        "all old values have been read.",
-        meaning="A kernel is one operation, or several fused ones. A matrix product is written into the memory of the "
-        "result, where elementwise operations then complete it.",
-        change="Use an optimizer with state, such as Adam: it reads the gradient twice, so the product becomes a "
-        "separate kernel.",
+        f"{_BESIDE}`{{operation}}` would overwrite old values before all of them have been read.",
+        meaning="An elementwise operation reads each old value right before overwriting this value. Other operations, "
+        "such as a matrix product that is fused with the update, write elements while they still read others.",
+        change="For a matrix product, use an optimizer with state, such as Adam, which reads the gradient twice: the "
+        "product is then not fused with the update.",
     )
     may_fail = Reason(
         "may_fail",
-        f"{_BESIDE}`{{operation}}` or its kernel on this device is user-defined and may raise an error after writing "
-        "some elements.",
-        meaning=f"A kernel is one operation, or several fused ones. {_SAFE}",
+        f"{_BESIDE}`{{operation}}` {{has_own_code}} and may raise an error after writing some elements.",
+        meaning=_SAFE,
         change="Write the update with the library's operations, such as p - 0.1 * gradient.",
     )
     shown = Reason(
@@ -109,16 +108,22 @@ class UpdateInPlace(Pass):
     )
     asked_for = Reason(
         "asked_for",
-        f"{_BESIDE}`{{result}}` is also requested as a result, or as the new value of another parameter.",
-        meaning="A parameter and a requested result need separate memory, because the next step overwrites the "
-        "parameter.",
+        f"{_BESIDE}`{{result}}` is also {{used}}.",
+        meaning="A parameter, another parameter and a requested result need separate memory, because the next step "
+        "overwrites the parameter.",
         change="Do not request the new value: read the parameter after the step.",
     )
     not_computed = Reason(
         "not_computed",
-        f"{_BESIDE}only a value that every step computes, with the shape, dtype and device of `{{parameter}}`, can "
-        "overwrite it. `{result}` ({type}) is not such a value.",
-        meaning="A constant, or another parameter, has its own memory.",
+        f"{_BESIDE}the step does not compute `{{result}}`: `{{result}}` has its own memory and keeps its value.",
+        meaning="Constants, inputs and other parameters have their own memory. So have values that depend only on "
+        "constants: they are computed once, before the first step.",
+    )
+    other_type = Reason(
+        "not_computed",
+        f"{_BESIDE}`{{parameter}}` is {{wanted}}, but `{{result}}` is {{given}}.",
+        meaning="A new value can overwrite the old value only if both have the same shape and dtype.",
+        change="Convert the new value to the dtype of the parameter: x.astype(...).",
     )
     pairs: tuple[tuple[Expr, Expr], ...] = ()
 
@@ -195,18 +200,24 @@ class UpdateInPlace(Pass):
         base: dict[int, Expr],
     ) -> _Refusal | None:
         """Return why a new value can never overwrite its parameter, whatever other kernels do, or None if it can."""
-        if kernel is None or result.uid in graph.notes(Prepared) or result.type != parameter.type:
-            return _Refusal(self.not_computed, {"type": str(result.type)})
+        if kernel is None or result.uid in graph.notes(Prepared):
+            return _Refusal(self.not_computed, {})
+        if result.type != parameter.type:
+            return _Refusal(self.other_type, {"given": repr(result.type), "wanted": repr(parameter.type)})
         # The value is one root because of the pair. If it is a root twice, the caller also requests it.
         if roots.count(result.uid) > 1:
-            return _Refusal(self.asked_for, {})
+            count = sum([graph.resolve(root) is result for _, root in self.pairs])
+            return _Refusal(
+                self.asked_for, {"used": "the new value of another parameter" if count > 1 else "requested as a result"}
+            )
         for node in kernel.nodes:
             if not node.operation.elementwise:
                 return _Refusal(self.not_elementwise, {"operation": node})
             # If the kernel failed halfway, the parameter would contain a mix of old and new numbers.
             is_builtin = type(node.operation).__module__.startswith("explorer.")
             if not is_builtin or (type(node.operation), node.device) in registered_kernels:
-                return _Refusal(self.may_fail, {"operation": node})
+                has_own_code = "runs a user-defined kernel on this device" if is_builtin else "is user-defined"
+                return _Refusal(self.may_fail, {"operation": node, "has_own_code": has_own_code})
         for read in kernel.reads:
             if base.get(read.uid) is parameter and read is not parameter:
                 return _Refusal(self.shown, {"reader": read})

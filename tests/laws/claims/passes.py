@@ -239,11 +239,16 @@ def tiles(claim: Claim) -> Facts:
 
 @of_decision(Algorithms.windows)
 def windows(claim: Claim) -> Facts:
+    (strides,) = {node.operation.strides for node in claim.subjects}  # type: ignore[attr-defined]
+    assert strides != (1, 1)
+    return {**unfit(claim), "stride": sizes_text(strides)}
+
+
+@of_decision(Algorithms.dilated)
+def dilated(claim: Claim) -> Facts:
     ((strides, dilation),) = {(node.operation.strides, node.operation.dilation) for node in claim.subjects}  # type: ignore[attr-defined]
-    assert (strides, dilation) != ((1, 1), (1, 1))
-    sizes = {"stride": strides, "dilation": dilation}
-    wrong = [f"{name} is {sizes_text(size)}" for name, size in sizes.items() if size != (1, 1)]
-    return {**unfit(claim), "options": " and the ".join(wrong)}
+    assert strides == (1, 1) != dilation
+    return {**unfit(claim), "dilation": sizes_text(dilation)}
 
 
 @of_decision(Algorithms.grouped)

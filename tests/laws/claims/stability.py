@@ -11,7 +11,6 @@ import explorer as ex
 from explorer.core.ir.policy_operations import Adjusted
 from explorer.ops.elementwise.unary import Exp, Reciprocal
 from explorer.ops.manipulation.reshape import BroadcastTo, Reshape
-from explorer.plan.graph.numerics import EFFECTS
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Facts
 from explorer.plan.passes.simplify import Simplify, _saved_us
@@ -278,5 +277,5 @@ def changes_rounding(claim: Claim) -> Facts:
     answer: Any = rule.match(node, PlanGraph([*claim.planned.graph.recorded_roots]))
     fresh = [each for each in _reached(answer.new) if each.uid not in claim.before.live]
     saved = _saved_us(node, fresh, claim.planned.graph)
-    effect, formula = EFFECTS["reassociating"], str(type(rule).__doc__).split(".\n")[0].removesuffix(".")
-    return {"node": node.operation.label, "rule": rule.name, "effect": effect, "saved_us": saved, "formula": formula}
+    formula = str(type(rule).__doc__).split(".\n")[0].removesuffix(".")
+    return {"node": node.operation.label, "rule": rule.name, "saved_us": saved, "formula": formula}

@@ -97,7 +97,7 @@ def may_fail(claim: Claim) -> Facts:
     (result,) = claim.subjects
     nodes = claim.kernels[result.uid].nodes
     (own,) = [node for node in nodes if not type(node.operation).__module__.startswith("explorer.")]
-    return refused(claim, operation=own)
+    return refused(claim, operation=own, has_own_code="is user-defined")
 
 
 @of_decision(UpdateInPlace.shown)
@@ -114,14 +114,23 @@ def shown(claim: Claim) -> Facts:
 def asked_for(claim: Claim) -> Facts:
     (result,) = claim.subjects
     assert sum(claim.last.resolve(root) is result for root in claim.last.roots) > 1
-    return refused(claim)
+    pairs = claim.planned.options.find(UpdateInPlace).pairs
+    is_shared = sum(claim.last.resolve(new) is result for _, new in pairs) > 1
+    return refused(claim, used="the new value of another parameter" if is_shared else "requested as a result")
 
 
 @of_decision(UpdateInPlace.not_computed)
 def not_computed(claim: Claim) -> Facts:
     (result,) = claim.subjects
-    if result.type.device is not cpu:
-        return refused(claim, type=f"on {result.type.device.name}")
-    kernel = claim.kernels.get(result.uid)
-    assert kernel is None or kernel.constant or result.type != parameters(claim)[result.uid].type
-    return refused(claim, type=str(result.type))
+    if result.type.device is cpu:
+        kernel = claim.kernels.get(result.uid)
+        assert kernel is None or kernel.constant
+    return refused(claim)
+
+
+@of_decision(UpdateInPlace.other_type)
+def other_type(claim: Claim) -> Facts:
+    (result,) = claim.subjects
+    parameter = parameters(claim)[result.uid]
+    assert result.type is not parameter.type
+    return refused(claim, given=repr(result.type), wanted=repr(parameter.type))

@@ -229,7 +229,7 @@ def norm_moved(claim: Claim) -> Facts:
         if steps and not at.varies(weights):
             assert all(at.uses(step.node) == 1 for step in steps)
             saved = sum(step.node.size for step in steps)
-            return {"norm": x, "weights": base(at, weights), "product": product, "saved_flops": saved}
+            return {"count": len(steps), "weights": base(at, weights), "product": product, "saved_flops": saved}
     raise AssertionError("no norm before the product")
 
 
@@ -269,8 +269,8 @@ def price_of_norm(at: At, product: Expr) -> tuple[float, float]:
 def norm_dear(at: At, node: Expr) -> Facts:
     before, after = price_of_norm(at, node)
     assert after >= before
-    norm = next(x for x in at.operands(node) if steps_around(at, node, x)[0])
-    return {"norm": norm, "product": node, "before_us": before, "after_us": after}
+    count = next(len(steps) for x in at.operands(node) if (steps := steps_around(at, node, x)[0]))
+    return {"count": count, "product": node, "before_us": before, "after_us": after}
 
 
 def of_norms(node: Expr) -> bool:

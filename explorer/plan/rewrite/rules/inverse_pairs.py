@@ -303,7 +303,7 @@ class WideningRoundTrip(Rule):
 
     undone = Reason(
         "cast_pair",
-        "`{inner}` and the following `{outer}` are both removed, because `{inner}` converts to a wider dtype, which "
+        "`{inner}` and the following `{outer}` are both removed. `{inner}` converts to a wider dtype, which "
         "loses no digits, and `{outer}` converts back to the original dtype.",
         meaning="x.astype(float64).astype(float32) is x if x is float32.",
     )

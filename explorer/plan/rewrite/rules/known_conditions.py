@@ -70,7 +70,7 @@ class LoopWithoutTurns(Rule):
     roots = (WhileLoop, Scan, Item)
     no_turns = Reason(
         "no_turns",
-        "The loop `{loop}` is replaced by its initial state, because it has no iterations: {why}.",
+        "The loop `{loop}` is replaced by its initial state, because the loop has no iterations: {why}.",
         meaning="ex.while_loop(condition, body, state) is state if the condition is false from the start.",
     )
 

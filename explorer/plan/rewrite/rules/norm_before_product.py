@@ -31,12 +31,12 @@ _STEPS = 16
 
 
 class NormIntoWeights(IntoWeights):
-    """(x · s + t) ∗ W is x ∗ (s · W) + t ∗ W if s and t are weights with one number for each row of W."""
+    """(x · s + t) @ W is x @ (s[:, None] · W) + t @ W for weights s and t with one number for each row of W."""
 
     moved = Reason(
         "norm_into_weights",
-        "`{norm}` and the multiplications and additions right before it are moved into `{weights}`, the weights of "
-        "`{product}`, because they use only weights. What they add is added after `{product}` instead.",
+        "Before `{product}`, {count:multiplication or addition is|multiplications and additions are} moved into the "
+        "weights `{weights}` of `{product}`, because the factors and terms depend only on weights.",
         meaning="(x · s + t) @ W is x @ (s[:, None] · W) + t @ W, where s and t have one number for each row of W or, "
         "before a convolution, for each channel. A norm is thus merged into the product after it.",
         change='ex.EvalPlan(without=["simplify"]) computes it as written.',
@@ -58,9 +58,9 @@ class NormIntoWeights(IntoWeights):
     )
     dear = Reason(
         "price",
-        "`{norm}` and the multiplications and additions before it are computed as written, not moved into the weights "
-        "of `{product}`, because changing the weights takes an estimated {after_us} in every run and saves only "
-        "{before_us}.",
+        "Before `{product}`, {count:multiplication or addition is|multiplications and additions are} computed as "
+        "written, not moved into the weights of `{product}`, because changing the weights takes an estimated "
+        "{after_us} in every run and saves only {before_us}.",
         meaning="(x · s) @ W is x @ (s[:, None] · W). In a program that receives its data as inputs, s[:, None] · W "
         "is computed only once, before the first run. This program has no inputs, so it would be computed in every "
         "run.",
@@ -109,7 +109,7 @@ class NormIntoWeights(IntoWeights):
         for term, negative in terms:
             result = result - term if negative else result + term
         return self.moved.applied(
-            result, norm=x, weights=named(product.weights, graph), product=node, saved_flops=saved
+            result, count=len(steps), weights=named(product.weights, graph), product=node, saved_flops=saved
         )
 
 
@@ -266,5 +266,5 @@ def _decline_if_costly(steps: list[_Step], product: _Product, saved: int, graph:
     if scaling_us < saved_us:
         return None
     return NormIntoWeights.dear.declined(
-        norm=steps[0].node, product=product.node, before_us=saved_us, after_us=scaling_us
+        count=len(steps), product=product.node, before_us=saved_us, after_us=scaling_us
     )

@@ -71,7 +71,7 @@ class IntoWeights(Rule, abstract=True):
     other_consumers = Reason(
         "other_consumers",
         "`{operation}` is computed on the result of `{product}`, not moved into its weights, because {consumers} "
-        "operations read this result: if the weights changed, it would change for all of them.",
+        "operations read this result, which changed weights would change for all of them.",
         meaning="(x @ W) · s is x @ (W · s). This saves a step only if nothing else reads x @ W.",
         change="Remove the other readers, if they are not needed.",
     )
@@ -116,7 +116,7 @@ class IntoWeights(Rule, abstract=True):
 
 
 class FactorIntoWeights(IntoWeights):
-    """(x ∗ W + b) · s is x ∗ (W · s) + b · s if s depends only on weights and has one number for each column of W."""
+    """(x @ W + b) · s is x @ (W · s) + b · s for weights W, b and s, with one number of s for each column of W."""
 
     moved = Reason(
         "factor_into_weights",
@@ -230,7 +230,7 @@ class FactorIntoWeights(IntoWeights):
 
 
 class TermsOfWeights(IntoWeights):
-    """(x ∗ W + b) + c is x ∗ W + (b + c) if b and c depend only on weights."""
+    """(x @ W + b) + c is x @ W + (b + c) for weights W, b and c."""
 
     merged = Reason(
         "terms_of_weights",

@@ -642,7 +642,7 @@ class LogOfPart(Rule):
 
     part = Reason(
         "log_of_part",
-        "The log of `{powers}` is computed first, and `{part}` is applied to the result, because log and `{powers}` "
+        "The log of `{powers}` is computed first, and `{part}` is applied to the result. Log and `{powers}` "
         "can then be computed in one step, whose result is finite even if `{powers}` {fault}.",
         meaning="np.log(p[:, 1]) is np.log(p)[:, 1]. An example of such a step is log_softmax.",
     )

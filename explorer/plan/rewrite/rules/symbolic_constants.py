@@ -114,7 +114,7 @@ class ProductWithOneHotRows(Rule):
     added = Reason(
         "one_hot_rows",
         "The matrix product is not computed: {parts} of `{other}` are added to zeros at the indices `{labels}` "
-        "instead (scatter-add), because each {line} of the other factor is one-hot, with its 1 at such an index.",
+        "instead (scatter-add). Each {line} of the other factor is one-hot, with its 1 at such an index.",
         meaning="A one-hot row has a single 1, like a row of np.eye: np.add.at(zeros, labels, x) changes zeros to "
         "np.eye(3)[labels].T @ x. The product as written also adds 0 times the other elements of x, which is NaN if "
         "these elements contain ∞ or NaN.",
@@ -137,7 +137,7 @@ class ProductWithOneHotRows(Rule):
     labels = Reason(
         "batched",
         "The matrix product of `{other}` and one-hot rows is computed, instead of selecting or adding {parts} of "
-        "`{other}`, because the labels of the one-hot rows are not a vector: the shape of `{labels}` is {shape}.",
+        "`{other}`, because the labels of the one-hot rows, `{labels}`, have the shape {shape} and are not a vector.",
         meaning="A one-hot row has a single 1, like a row of np.eye. If labels is a vector, np.eye(3)[labels] @ x is "
         "x[labels].",
         change="Reshape the labels to a vector.",
