@@ -607,7 +607,7 @@ class _Writer:
         self._close("order", "order", {"kernels": len(kernels)}, "The kernels, in the order in which they run.")
         if compiled.buffers or compiled.peak is not None:
             counts = {"buffers": len(compiled.buffers), **({} if compiled.peak is None else {"peak": compiled.peak})}
-            self._close("memory", "memory", counts, "The memory of results.", decides="memory")
+            self._close("memory", "memory", counts, "The memory of results.")
         if steps:
             micros = start if compiled.micros is None else compiled.micros
             recording.run = Run(compiled.compiler, tuple(steps), micros, warm=True)

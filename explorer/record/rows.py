@@ -18,7 +18,7 @@ Fact: TypeAlias = Any
 """A JSON value; ``{"node": id}`` refers to a node."""
 Kind: TypeAlias = Literal["leaf", "constant", "input", "operation", "call", "item"]
 StageKind: TypeAlias = Literal["record", "rewrite", "order", "format", "memory", "run"]
-Decides: TypeAlias = Literal["", "kernels", "batches", "merging", "memory"]
+Decides: TypeAlias = Literal["", "kernels", "batches", "merging"]
 GroupKind: TypeAlias = Literal["kernel", "batch", "function"]
 Verdict: TypeAlias = Literal["applied", "declined"]
 _Number = TypeVar("_Number", int, float)
@@ -171,8 +171,8 @@ class Stage:
     kernel; after fusion, values inside a kernel are not written.
 
     ``decides`` is what the decisions of the stage determine: which operations share a "kernel", which calls form
-    "batches", "merging" of equal nodes, or the "memory" of results; "" for any other change. Views and assertions use
-    it, and never the name of a stage. ``limits`` states what a kernel can contain, as a clause.
+    "batches", or "merging" of equal nodes; "" for any other change. Views and assertions use it, and never the name of a
+    stage. ``limits`` states what a kernel can contain, as a clause.
     """
 
     name: str

@@ -89,7 +89,6 @@ class Buffers(Pass):
     )
 
     name = "buffers"
-    decides = "memory"
     reuse = RuleInfo(
         "Reuse", "A buffer is reused for the next result that fits after its value has been read for the last time."
     )

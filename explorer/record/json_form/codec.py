@@ -182,7 +182,7 @@ _OPERATIONS = {
 }
 
 
-_DECIDES = {"fuse": "kernels", "batch": "batches", "dedup": "merging", "buffers": "memory"}
+_DECIDES = {"fuse": "kernels", "batch": "batches", "dedup": "merging"}
 """name of a stage → what it decides, for recordings of versions that did not declare it"""
 _LIMITS = (
     "a kernel fuses elementwise operations, with at most one product, convolution or pooling before them, or one "

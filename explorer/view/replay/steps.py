@@ -29,7 +29,7 @@ def predictable(recording: Recording) -> list[str]:
         if number in fusing
         or (stage.kind == "order" and kernels)
         or (stage.kind == "record" and _has_gradients(recording))
-        or (stage.decides == "memory" and has_buffers)
+        or (stage.kind == "memory" and has_buffers)
     ]
 
 

@@ -340,7 +340,7 @@ export interface SourceTable {
 export interface StageTable {
   name: string;
   kind: "record" | "rewrite" | "order" | "format" | "memory" | "run";
-  decides: "" | "kernels" | "batches" | "merging" | "memory";
+  decides: "" | "kernels" | "batches" | "merging";
   first: number;
   last: number;
   purpose: string;

@@ -14,7 +14,7 @@ export class BufferExercise extends Series {
   /** @param {import("../view.js").View} view */
   constructor(view) {
     const isPossible = view.trace.kernels.some(({ buffer }) => buffer !== null && buffer >= 0);
-    super(view, isPossible ? view.timeline.stages.findIndex(({ decides }) => decides === "memory") : -1);
+    super(view, isPossible ? view.timeline.stages.findIndex(({ kind }) => kind === "memory") : -1);
     /** @type {number[]} */ this.kernels = view.trace.kernels.flatMap(({ buffer }, kernel) => (buffer !== null && buffer >= 0 ? [kernel] : []));
   }
 
