@@ -79,8 +79,7 @@ class UpdateInPlace(Pass):
     )
     needed = Reason(
         "needed",
-        f"{_BESIDE}`{{reader}}` reads the new value and is not an update in place: if `{{reader}}` failed, the old "
-        "value would already be lost.",
+        f"{_BESIDE}`{{reader}}` also reads the new value: if `{{reader}}` failed, the old value would be lost.",
         meaning=_SAFE,
         change="Read new values only in other updates, or in the next step.",
     )
