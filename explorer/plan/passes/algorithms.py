@@ -94,8 +94,8 @@ class Algorithms(Pass):
     )
     changes_rounding = Reason(
         "changes_rounding",
-        "`conv2d` is computed directly, because in Winograd's method, one large number reduces the precision of a whole "
-        'tile of 16 pixels. numerics="fast" permits this method and saves an estimated {saved_us}.',
+        "`conv2d` is computed directly, because in Winograd's method, one large number reduces the precision of a "
+        'whole tile of 16 pixels. numerics="fast" permits this method and saves an estimated {saved_us}.',
         meaning=f"{_METHOD} The 16 pixels that a tile reads are added and subtracted before they are multiplied. The "
         "plan of a net uses Winograd's method by default, as inference engines do.",
         change='Use ex.EvalPlan(numerics="fast") if a lower precision does not matter.',
