@@ -15,9 +15,11 @@ import explorer as ex
 from explorer.plan import Plan
 from explorer.plan.graph.decisions import PlanDecision
 from explorer.plan.graph.reasons import CATALOGUE, Reason
-from explorer.plan.passes import Inline
+from explorer.plan.passes import Algorithms, Inline
+from explorer.plan.passes.batch import Batch
 from explorer.plan.passes.buffers import Buffers
 from explorer.plan.passes.recall import ReusableValues
+from explorer.plan.rewrite.constant_folding import Folding
 from tests.golden.programs import PROGRAMS
 from tests.laws.claims import (
     batching,
@@ -35,7 +37,7 @@ from tests.laws.claims import (
     weights,
 )
 from tests.laws.claims.decisions import CHECKS, At, Claim, verify
-from tests.laws.occasions import OCCASIONS, occasion, pair, row, x, y, zero
+from tests.laws.occasions import OCCASIONS, Planned, occasion, pair, row, x, y, zero
 from tests.support.programs import prepared, programs
 
 OWN = [
@@ -99,6 +101,32 @@ def test_each_reason_is_true_in_its_occasion(reason: Reason) -> None:
     planned, held = occasion(reason)
     check(planned, held)
     assert reason in [decision.reason for decision in planned.graph.decisions]
+
+
+@pytest.mark.spec("P-15", "P-17")
+def test_facts_of_an_applied_decision_about_several_nodes_are_totals() -> None:
+    """In a plan of two copies of a program, a decision about twice as many nodes saves twice as much."""
+    doubled = set()
+    for reason, program in OCCASIONS.items():
+        names = reason.facts & {"saved_flops", "saved_bytes", "saved_us", "direct_flops", "separate_us"}
+        build, options = program if isinstance(program, tuple) else (program, {})
+        if not names or isinstance(build(), Planned):
+            continue
+        once, twice = [
+            [decision for decision in prepared(*roots, **options).planned.graph.decisions if decision.reason is reason]
+            for roots in ([*_roots(build)], [*_roots(build), *_roots(build)])
+        ]
+        if not once[0].applied or len(once) > 1 or len(twice[0].subjects) != 2 * len(once[0].subjects):
+            continue
+        doubled.add(reason)
+        for name in names:
+            assert twice[0].facts[name] == pytest.approx(2 * once[0].facts[name], rel=0.01), (reason.anchor, name)
+    assert doubled >= {Algorithms.tiles, Folding.folded, Batch.batched_calls, Batch.batched_operations}
+
+
+def _roots(build: Callable[[], Any]) -> list[Any]:
+    net = build()
+    return net if isinstance(net, list) else [net]
 
 
 def counted_once() -> list[Any]:

@@ -173,12 +173,12 @@ class Algorithms(Pass):
         images, filters = graph.inputs[first.uid]
         assert isinstance(first.operation, Conv2d)
         operation = WinogradConv2d(*first.operation.options)
-        before = flops_of(first, (images, filters))
+        before = len(nodes) * flops_of(first, (images, filters))
         replacements = []
         for node in nodes:
             with recording_at(node.scope, node.code, node.instruction):
                 replacements.append(record(operation, graph.inputs[node.uid]))
-        after = flops_of(replacements[0], (images, filters))
+        after = len(nodes) * flops_of(replacements[0], (images, filters))
         decision = graph.decide(
             self.rule,
             self.tiles,
