@@ -171,8 +171,8 @@ class Stage:
     kernel; after fusion, values inside a kernel are not written.
 
     ``decides`` is what the decisions of the stage determine: which operations share a "kernel", which calls form
-    "batches", or "merging" of equal nodes; "" for any other change. Views and assertions use it, and never the name of a
-    stage. ``limits`` states what a kernel can contain, as a clause.
+    "batches", or "merging" of equal nodes; "" for any other change. Views and assertions use it, and never the name of
+    a stage. ``limits`` states what a kernel can contain, as a clause.
     """
 
     name: str

@@ -25,4 +25,4 @@ def test_the_cell_of_a_large_plan_is_small():
     size = cell(planned(10_000).explore())
     assert size["text/plain"] + size["image/svg+xml"] <= 70_000
     assert size.pop("state") <= 820_000
-    assert sum(size.values()) <= 430_000
+    assert sum(size.values()) <= 440_000
