@@ -7,7 +7,7 @@ nodes. If no decision concerns both nodes, the answer consists of sentences abou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -18,6 +18,10 @@ ACCOUNTS = {
     "kernel": "{node} runs in kernel {number} of {count}: {members}.",
     "leaf": "{node} exists before the run, so no kernel computes it.",
     "removed": "{node} is not in the final graph, because nothing reads it.",
+    "replaced": "{node} is not in the final graph, because the rule {rule} ({stage}) replaced it with {place}.",
+    "absorbed": "{node} is not in the final graph, because the rule {rule} ({stage}) replaced {changed}, which is "
+    "computed from it, with {place}.",
+    "replacement": "The replacement runs in kernel {number} of {count}: {members}.",
     "planned": "{node} has no kernel in this recording.",
     "kernels": "{node} is computed {times} times, in the kernels {numbers} of {count}.",
     "reads": "{reader} reads the result of {node} from memory{limits}.",
@@ -152,7 +156,9 @@ def _node_sentences(
 ) -> list[str]:
     """Return a sentence about the kernel of each node, without duplicates."""
     told = [node for side in (nodes, others) for node in _told(side, final, kernels_of)]
-    return list(dict.fromkeys(_node_sentence(recording, node, final, kernels_of) for node in told))
+    removed = [node for node in told if recording.nodes.gone[final.get(node, node)] >= 0]
+    paths = _paths_to_replacements(recording, removed, final)
+    return list(dict.fromkeys(_node_sentence(recording, node, final, kernels_of, paths) for node in told))
 
 
 def _told(nodes: Collection[int], final: Mapping[int, int], kernels_of: _KernelsOf) -> Collection[int]:
@@ -340,17 +346,86 @@ def _read_from_memory(
     return [(sources[position], reader) for position, _, reader in sorted(pairs)]
 
 
-def _node_sentence(recording: Recording, node: int, final: Mapping[int, int], kernels_of: _KernelsOf) -> str:
+def _node_sentence(
+    recording: Recording,
+    node: int,
+    final: Mapping[int, int],
+    kernels_of: _KernelsOf,
+    paths: Mapping[int, Sequence[int]],
+) -> str:
     """Return a sentence about the kernel that computes ``node``, or about the reason why no kernel does."""
     last = final.get(node, node)
     if last in kernels_of and recording.schedule:
         numbers, kernels = kernels_of[last], recording.schedule.kernels
-        words = {"node": _name(recording, node), "count": f"{len(kernels):,}"}
         if len(numbers) > 1:
+            words = {"node": _name(recording, node), "count": f"{len(kernels):,}"}
             named = [f"{kernel + 1:,}" for kernel in numbers[:_MAX_NAMED]] + ["…"] * (len(numbers) > _MAX_NAMED)
             return ACCOUNTS["kernels"].format(**words, times=f"{len(numbers):,}", numbers=", ".join(named))
-        members = " → ".join(map(recording.label, kernels[numbers[0]].nodes))
-        return ACCOUNTS["kernel"].format(**words, number=f"{numbers[0] + 1:,}", members=members)
+        return ACCOUNTS["kernel"].format(node=_name(recording, node), **_kernel_words(recording, numbers[0]))
+    if path := paths.get(node):
+        return _replaced_sentence(recording, path, kernels_of.get(final.get(path[-1], path[-1]), ()))
     is_leaf = recording.nodes.kind[last] in ("leaf", "input", "constant")
     state = "leaf" if is_leaf else "removed" if recording.nodes.gone[last] >= 0 else "planned"
     return ACCOUNTS[state].format(node=_name(recording, node))
+
+
+def _kernel_words(recording: Recording, kernel: int) -> dict[str, str]:
+    """Return the words of a sentence about a kernel, given by its index in the schedule."""
+    kernels = recording.schedule.kernels if recording.schedule else ()
+    members = " → ".join(map(recording.label, kernels[kernel].nodes))
+    return {"number": f"{kernel + 1:,}", "count": f"{len(kernels):,}", "members": members}
+
+
+def _replaced_sentence(recording: Recording, path: Sequence[int], kernels: Sequence[int]) -> str:
+    """Return which rule replaced a removed node, or what is computed from it, and with what.
+
+    ``path`` leads from the node to one whose replacement is in the final graph, and ``kernels`` compute that.
+    """
+    replacements = {old: (index, new) for index, old, new in reversed(recording.substitutions)}
+    changed = next(node for node in path if node in replacements)
+    index, new = replacements[changed]
+    decision = recording.decisions[index]
+    words = {
+        "node": _name(recording, path[0]),
+        "changed": _name(recording, changed),
+        "rule": decision.rule,
+        "stage": recording.stages[decision.stage].name,
+        "place": recording.label(new),
+    }
+    sentence = ACCOUNTS["replaced" if changed == path[0] else "absorbed"].format(**words)
+    runs = [ACCOUNTS["replacement"].format(**_kernel_words(recording, kernel)) for kernel in kernels[:1]]
+    return " ".join([sentence, *runs])
+
+
+def _paths_to_replacements(
+    recording: Recording, removed: Collection[int], final: Mapping[int, int]
+) -> dict[int, list[int]]:
+    """Return, for each removed node, a shortest path along readers to one whose replacement is in the final graph.
+
+    A node is left out if no rule replaced it or anything computed from it, because no requested result depends on it.
+    """
+    readers: dict[int, list[int]] = {}
+    for reader, operands in enumerate(recording.nodes.operands if removed else ()):
+        for operand in operands:
+            readers.setdefault(final.get(operand, operand), []).append(reader)
+    paths = {node: _path_to_replacement(recording, node, final, readers) for node in removed}
+    return {node: path for node, path in paths.items() if not final.keys().isdisjoint(path)}
+
+
+def _path_to_replacement(
+    recording: Recording, node: int, final: Mapping[int, int], readers: Mapping[int, Sequence[int]]
+) -> list[int]:
+    previous = {node: -1}
+    pending = [node]
+    for current in pending:
+        last = final.get(current, current)
+        if recording.nodes.gone[last] < 0:
+            path = [current]
+            while previous[path[-1]] >= 0:
+                path.append(previous[path[-1]])
+            return path[::-1]
+        for reader in readers.get(last, ()):
+            if reader not in previous:
+                previous[reader] = current
+                pending.append(reader)
+    return []

@@ -45,6 +45,15 @@ def likelihood() -> Recording:
     return plan.prepare().recording
 
 
+def quotient() -> Recording:
+    """Return a program in which a rule replaces the reader of an exponential."""
+    x = ex.tensor(np.ones((8, 8)), name="x")
+    powers = ex.exp(x)
+    plan = ex.EvalPlan()
+    plan.register(ex.sum(x * ex.log(powers / ex.sum(powers))))
+    return plan.prepare().recording
+
+
 @pytest.fixture(scope="module")
 def program() -> Recording:
     """Return a softmax and a sum, each read by a product."""
@@ -58,7 +67,7 @@ def program() -> Recording:
 
 @pytest.mark.spec("V-2")
 @pytest.mark.parametrize(
-    "make", [sample.mlp, lambda: recorded("perceptron"), lambda: recorded("declined"), digits, likelihood]
+    "make", [sample.mlp, lambda: recorded("perceptron"), lambda: recorded("declined"), digits, likelihood, quotient]
 )
 def test_two_nodes_are_answered_for_as_in_python(module, make):
     """For every pair the panel shows the decisions and sentences that Python finds."""

@@ -11,7 +11,7 @@ import pytest
 import explorer as ex
 from explorer.record.node_decisions import accounts, decisions_between, kernel_answers
 from explorer.view.tree.scopes import nodes_named
-from tests.golden.programs import recorded
+from tests.golden.programs import PROGRAMS, recorded
 
 MODELS = Path(__file__).parents[2] / "assets" / "models"
 
@@ -63,15 +63,42 @@ def test_a_pair_is_answered_with_the_kernel_of_both_or_the_first_cut_of_its_path
 
 
 @pytest.mark.spec("Q-4")
-@pytest.mark.spec("Q-4")
 def test_a_pair_with_another_decision_is_still_told_its_kernels() -> None:
     """max_pool2d before relu: the answer is the rewrite that swaps them, and what became of each."""
     recording = ex.open(MODELS / "resnet18.onnx").preview_plan().recording
     nodes, others = (nodes_named(recording, name) for name in ("node_relu", "node_max_pool2d"))
     assert decisions_between(recording, nodes, others)
     relu, pool = kernel_answers(recording, nodes, others)
-    assert relu == "relu (node_relu) is not in the final graph, because nothing reads it."
+    moved = "the rule ExtremeBeforeMonotone (simplify) replaced max_pool2d (node_max_pool2d), which is computed from it"
+    assert relu.startswith(f"relu (node_relu) is not in the final graph, because {moved}, with relu. The replacement ")
+    assert re.search(r"runs in kernel \d+ of \d+: max_pool2d → .*relu\.$", relu)
     assert re.fullmatch(r"max_pool2d \(node_max_pool2d\) runs in kernel \d+ of \d+: .*relu\.", pool)
+
+
+@pytest.mark.spec("Q-4")
+def test_a_removed_node_is_answered_with_the_rule_that_replaced_it_or_its_reader() -> None:
+    """Only a node on which no requested result depends is said to be unread."""
+    x, t = ex.tensor(np.ones((8, 8)), name="x"), ex.tensor(np.ones((8, 8)), name="t")
+    powers = ex.exp(x)
+    share = powers / ex.sum(powers)
+    plan = ex.EvalPlan()
+    plan.register(-ex.sum(t * ex.log(share)))
+    recording = plan.prepare().recording
+    labels = [recording.label(node) for node in range(len(recording.nodes))]
+    exp, divide = (kernel_answers(recording, [labels.index(name)], [0])[0] for name in ("exp", "divide"))
+    absent = "is not in the final graph, because the rule QuotientOfExponentials (simplify) replaced"
+    runs = "with softmax. The replacement runs in kernel 1 of 3: log_softmax."
+    assert exp == f"exp {absent} divide, which is computed from it, {runs}"
+    assert divide == f"divide {absent} it {runs}"
+
+
+@pytest.mark.spec("Q-4")
+def test_an_unread_node_is_said_to_be_unread_only_if_no_rule_replaced_a_reader() -> None:
+    """No removed node of the golden programs, which rules and batching rewrite, is said to be unread."""
+    for name in PROGRAMS:
+        recording = recorded(name)
+        removed = [node for node, gone in enumerate(recording.nodes.gone) if gone >= 0][:60]
+        assert not any("nothing reads" in text for text in kernel_answers(recording, removed, removed)), name
 
 
 def test_an_answer_about_operators_of_a_file_uses_their_names() -> None:

@@ -1,5 +1,6 @@
 // Answers to "why not these two?": the decisions about two nodes, or the fate of each. record/node_decisions.py is the Python counterpart.
 
+import { RowIndex } from "./row_index.js";
 import { grouped } from "./number_format.js";
 
 /** Maximum number of nodes on a path that are named; the rest is counted. */
@@ -69,7 +70,9 @@ export function accounts(trace, nodes, others) {
 /** Return a sentence about the kernel of each node, without duplicates. @returns {string[]} */
 function nodeSentences(trace, nodes, others, final) {
   const told = (side) => side.some((node) => trace.kernelOf[final[node]] >= 0) ? side.filter((node) => trace.kernelOf[final[node]] >= 0) : side;
-  return [...new Set([...told(nodes), ...told(others)].map((node) => account(trace, node, final[node])))];
+  const both = [...told(nodes), ...told(others)];
+  const paths = pathsToReplacements(trace, both.filter((node) => trace.nodes.gone[final[node]] >= 0), final);
+  return [...new Set(both.map((node) => account(trace, node, final, paths)))];
 }
 
 /** Return the label of a node, with the name of its operator if it is from a file: "relu (node_relu_1)". @param {import("./trace.js").Trace} trace @param {number} node */
@@ -195,19 +198,65 @@ function isApart(trace, node, reader) {
   return ![...trace.kernelsOf.of(reader)].some((kernel) => own.has(kernel));
 }
 
-function account(trace, node, final) {
+function account(trace, node, final, paths) {
   const { kind, gone } = trace.nodes;
   const { accounts: sentences } = trace.recording;
-  const index = trace.kernelOf[final];
-  const numbers = [...trace.kernelsOf.of(final)];
+  const last = final[node];
+  const index = trace.kernelOf[last];
+  const numbers = [...trace.kernelsOf.of(last)];
   if (numbers.length > 1) {
     const said = [...numbers.slice(0, NAMED).map((kernel) => grouped(kernel + 1)), ...(numbers.length > NAMED ? ["…"] : [])].join(", ");
     return worded(sentences.kernels, { node: nameOf(trace, node), times: grouped(numbers.length), numbers: said, count: grouped(trace.kernels.length) });
   }
-  const isLeaf = ["leaf", "input", "constant"].includes(kind[final]);
-  const sentence = index >= 0 ? sentences.kernel : isLeaf ? sentences.leaf : gone[final] >= 0 ? sentences.removed : sentences.planned;
-  const members = index >= 0 ? trace.kernels[index].nodes.map(trace.label).join(" → ") : "";
-  return worded(sentence, { node: nameOf(trace, node), number: grouped(index + 1), count: grouped(trace.kernels.length), members });
+  const path = index < 0 && paths.get(node);
+  if (path) return replacedSentence(trace, path, [...trace.kernelsOf.of(final[path[path.length - 1]])]);
+  const isLeaf = ["leaf", "input", "constant"].includes(kind[last]);
+  const sentence = index >= 0 ? sentences.kernel : isLeaf ? sentences.leaf : gone[last] >= 0 ? sentences.removed : sentences.planned;
+  return worded(sentence, { node: nameOf(trace, node), ...(index >= 0 ? kernelWords(trace, index) : {}) });
+}
+
+/** Return the words of a sentence about a kernel. @param {import("./trace.js").Trace} trace @param {number} kernel */
+function kernelWords(trace, kernel) {
+  return { number: grouped(kernel + 1), count: grouped(trace.kernels.length), members: trace.kernels[kernel].nodes.map(trace.label).join(" → ") };
+}
+
+/** Return which rule replaced a removed node, or what is computed from it, and with what; `kernels` compute the replacement of the path's end. @param {import("./trace.js").Trace} trace @param {number[]} path @param {number[]} kernels @returns {string} */
+function replacedSentence(trace, path, kernels) {
+  const { accounts: sentences, stages, substitutions } = trace.recording;
+  const replacements = new Map([...substitutions].reverse().map(([index, old, place]) => [old, [index, place]]));
+  const changed = path.find((node) => replacements.has(node));
+  const [index, place] = replacements.get(changed);
+  const { rule, stage } = trace.decisions[index];
+  const words = { node: nameOf(trace, path[0]), changed: nameOf(trace, changed), rule, stage: stages[stage].name, place: trace.label(place) };
+  const runs = kernels.slice(0, 1).map((kernel) => worded(sentences.replacement, kernelWords(trace, kernel)));
+  return [worded(changed === path[0] ? sentences.replaced : sentences.absorbed, words), ...runs].join(" ");
+}
+
+/** Return, for each removed node, a shortest path along readers to one whose replacement is in the final graph, if a rule replaced a node on it. @param {import("./trace.js").Trace} trace @param {number[]} removed @param {ArrayLike<number>} final @returns {Map<number, number[]>} */
+function pathsToReplacements(trace, removed, final) {
+  const paths = new Map();
+  if (!removed.length) return paths;
+  const readers = new RowIndex(trace.count, (enter) => trace.nodes.operands.forEach((operands, reader) => operands.forEach((operand) => enter(final[operand], reader))));
+  const replaced = new Set(trace.recording.substitutions.map(([, old]) => old));
+  for (const node of removed) {
+    const path = pathToReplacement(trace, node, final, readers);
+    if (path.some((each) => replaced.has(each))) paths.set(node, path);
+  }
+  return paths;
+}
+
+function pathToReplacement(trace, node, final, readers) {
+  const previous = new Map([[node, -1]]);
+  for (const [current] of previous) {
+    const last = final[current];
+    if (trace.nodes.gone[last] < 0) {
+      const path = [current];
+      while (previous.get(path[path.length - 1]) >= 0) path.push(previous.get(path[path.length - 1]));
+      return path.reverse();
+    }
+    for (const reader of readers.of(last)) if (!previous.has(reader)) previous.set(reader, current);
+  }
+  return [];
 }
 
 function worded(sentence, words) {
