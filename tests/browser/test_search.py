@@ -246,3 +246,23 @@ def test_operators_of_a_file_are_found_by_their_operands(show):
             expect(rows.nth(row)).to_contain_text(name)
     view.get_by_role("searchbox", name="search").fill("getitem_3")
     expect(view.locator(".ex-search [role=status]")).to_have_text(re.compile("^2 operators, 0 nodes"))
+
+
+@pytest.mark.spec("V-8", "Q-5")
+def test_a_closed_box_counts_the_listed_results_inside(show):
+    """A closed box counts found operators, not their nodes; a found operator's own closed box says "found"."""
+    recording = ex.open(MODELS / "resnet18.onnx").preview_plan().recording
+    count = sum(scope.type == "Conv" for scope in recording.scopes)
+    view = show(recording)
+    badges = view.locator(".ex-closed.ex-match .ex-tag text")
+    press(view, "c", "/")
+    view.page.keyboard.type("type:Conv")
+    expect(view.locator(".ex-results button")).to_have_count(count)
+    expect(badges.first).to_have_text(re.compile("found"))
+    shown = badges.all_text_contents()
+    assert sum(1 if text == "found" else int(text.removesuffix(" found inside")) for text in shown) == count
+    assert any(text.endswith(" found inside") for text in shown)
+    press(view, "Escape", "e", "/")
+    view.get_by_role("searchbox", name="search").fill("type:MaxPool")
+    expect(view.locator(".ex-results button")).to_have_count(1)
+    expect(badges).to_have_text([])

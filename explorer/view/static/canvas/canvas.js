@@ -1,7 +1,7 @@
 // The graph as SVG. Elements are created when they become visible and kept from moment to moment; only changed ones are updated.
 
 import { tallyText } from "../compare/differences.js";
-import { counted } from "../data/number_format.js";
+import { counted, grouped } from "../data/number_format.js";
 import { calm, html, put, svg } from "../dom.js";
 import { around } from "../scene/outlines.js";
 import { alike, crossText, extentOf, pathText } from "./edge_path.js";
@@ -14,7 +14,8 @@ import { Tiles } from "./tiles.js";
 const MOTION = 150;
 
 /**
- * @typedef {{selected: number, other: number, box: number, otherBox: number, matches: Set<number>, heat: {slots: Map<number, import("../scene/heat.js").Share>, boxes: Map<number, import("../scene/heat.js").Share>}, lit: Map<number, string>, along?: Set<string>, veiled?: Set<string>, differs: Map<number, import("../compare/differences.js").Difference>}} Marks lit: see gradient_links.js; veiled: edges that would reveal an answer; differs: see differences.js
+ * @typedef {{nodes: Set<number>, hits: import("../controls/search.js").Hit[]}} Matches what a search found: nodes to highlight, and the listed operators and nodes
+ * @typedef {{selected: number, other: number, box: number, otherBox: number, matches: Matches, heat: {slots: Map<number, import("../scene/heat.js").Share>, boxes: Map<number, import("../scene/heat.js").Share>}, lit: Map<number, string>, along?: Set<string>, veiled?: Set<string>, differs: Map<number, import("../compare/differences.js").Difference>}} Marks lit: see gradient_links.js; veiled: edges that would reveal an answer; differs: see differences.js
  */
 
 /** Drawing of scenes at the positions of a placement. */
@@ -170,14 +171,24 @@ export class Canvas {
     return [nodes && counted(nodes, "node"), boxes && counted(boxes, "closed box", "closed boxes")].filter(Boolean).join(" and ") || "nothing";
   }
 
-  /** Count the matches inside each closed box. */
-  #matchesInside(matches) {
+  /** Say for each closed box how many results of a search it hides, or that it is one itself. @param {Matches} matches @returns {Map<number, string>} */
+  #matchesInside({ hits }) {
     const counts = new Map();
-    for (const node of matches) {
-      const box = this.placement.hiddenIn[this.trace.slotOf[node]] ?? -1;
-      if (box >= 0) counts.set(box, (counts.get(box) ?? 0) + 1);
+    const found = new Set();
+    for (const { box, node } of hits) {
+      const closed = box === undefined ? (this.placement.hiddenIn[this.trace.slotOf[node]] ?? -1) : this.#closed(box);
+      if (closed < 0) continue;
+      counts.set(closed, (counts.get(closed) ?? 0) + 1);
+      if (closed === box) found.add(box);
     }
-    return counts;
+    return new Map([...counts].map(([box, count]) => [box, found.has(box) ? "found" : `${grouped(count)} found inside`]));
+  }
+
+  /** Return the closed box that is or hides a box, or −1. @param {number} box */
+  #closed(box) {
+    const { boxes, composed } = this.placement;
+    while (box >= 0 && (composed.has(box) || !boxes.has(box))) box = this.trace.layout.boxes[box].parent;
+    return box;
   }
 
   /** Return the relation of the lit slots inside each closed box. */
@@ -209,7 +220,7 @@ export class Canvas {
     let view = this.slots.get(slot);
     if (!view) this.slots.set(slot, (view = new SlotView(this.trace, slot)));
     view.place(this.placement.slots.get(slot));
-    view.show(mark, this.placement, mark.node === selected || mark.node === other, matches.has(mark.node), heat.slots.get(slot), lit.get(slot), differs.get(slot));
+    view.show(mark, this.placement, mark.node === selected || mark.node === other, matches.nodes.has(mark.node), heat.slots.get(slot), lit.get(slot), differs.get(slot));
     return view.root;
   }
 
@@ -220,7 +231,7 @@ export class Canvas {
     if (view?.open !== open) this.boxes.set(box, (view = new BoxView(this.trace, box, open)));
     view.place(this.placement.boxes.get(box));
     const { matches, lit, differ } = this.inside;
-    view.show(this.scene.boxes.get(box), this.marks.box === box || this.marks.otherBox === box, matches.get(box) ?? 0, this.marks.heat.boxes.get(box), lit.get(box), tallyText(differ.get(box) ?? []));
+    view.show(this.scene.boxes.get(box), this.marks.box === box || this.marks.otherBox === box, matches.get(box) ?? "", this.marks.heat.boxes.get(box), lit.get(box), tallyText(differ.get(box) ?? []));
     return title ? view.label : view.root;
   }
 

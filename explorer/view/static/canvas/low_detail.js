@@ -147,7 +147,7 @@ export class LowDetail {
     const index = Number(key.slice(1));
     const isSlot = key[0] === "n";
     /** @type {any} */ const mark = isSlot ? scene.slots.get(index) : scene.boxes.get(index);
-    const isChosen = isSlot ? mark.node === marks.selected || marks.matches.has(mark.node) || marks.lit.has(index) : index === marks.box || inside.matches.has(index) || inside.lit.has(index) || mark?.changed > 0;
+    const isChosen = isSlot ? mark.node === marks.selected || marks.matches.nodes.has(mark.node) || marks.lit.has(index) : index === marks.box || inside.matches.has(index) || inside.lit.has(index) || mark?.changed > 0;
     const colours = (/** @type {string[]} */ [border, ground]) => [this.word(border), this.word(ground)];
     if (isChosen) return [true, ...colours(CHOSEN)];
     const differs = isSlot ? marks.differs.get(index) : inside.differ.get(index)?.[0];

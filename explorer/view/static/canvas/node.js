@@ -249,7 +249,7 @@ export class BoxView {
     put(this.sign, "d", this.open ? `M${x + 12} ${y + 14}h8` : `M${x + wide - 17} ${y + 11}h8m-4 -4v8`);
   }
 
-  /** @param {import("../scene/box_marks.js").BoxMark | undefined} mark @param {boolean} selected @param {number} matches matches of a search inside @param {import("../scene/heat.js").Share} [share] its heat @param {string} [lit] the relation of its hidden nodes to the selection @param {string} [differs] the differences inside */
+  /** @param {import("../scene/box_marks.js").BoxMark | undefined} mark @param {boolean} selected @param {string} matches the matches of a search inside @param {import("../scene/heat.js").Share} [share] its heat @param {string} [lit] the relation of its hidden nodes to the selection @param {string} [differs] the differences inside */
   show(mark, selected, matches, share, lit, differs = "") {
     const key = `${mark?.key}|${selected}|${matches}|${share}|${lit}|${differs}`;
     if (key === this.key) return;
@@ -264,7 +264,7 @@ export class BoxView {
     // The box is as wide as its own texts.
     const both = numbers.join(" · ");
     if (last && both) say(last, this.box.text.some((text) => text.length >= both.length) ? both : numbers[0]);
-    const news = matches ? `${grouped(matches)} found inside` : mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : lit ? LIT[lit] : "";
+    const news = matches || (mark?.active ? "at work inside" : mark?.changed ? `${grouped(mark.changed)} changed inside` : lit ? LIT[lit] : "");
     const decided = !news && !mark?.empty ? mark?.decided : undefined;
     put(this.root, "aria-label", [`${this.box.kind} ${this.box.text[0]}`, ...(mark?.left ? [mark.left] : this.box.text.slice(1)), ...numbers, mark?.output && "output", differs && `${differs} inside`, news, decided?.applied && `${grouped(decided.applied)} applied inside`, decided?.declined && `${grouped(decided.declined)} declined inside`].filter(Boolean).join(", "));
     this.news.classList.toggle("ex-none", news === "");

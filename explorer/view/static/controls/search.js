@@ -8,7 +8,8 @@ import { counted, grouped } from "../data/number_format.js";
 
 const LISTED = 60;
 
-/** @typedef {{visit: (node: number) => void, visitBox: (box: number) => void, goDecision: (index: number) => void, onFound: (nodes: number[]) => void, onClose: () => void}} Actions */
+/** @typedef {{box?: number, node: number}} Hit one result: an operator's box, or a node */
+/** @typedef {{visit: (node: number) => void, visitBox: (box: number) => void, goDecision: (index: number) => void, onFound: (nodes: number[], hits: Hit[]) => void, onClose: () => void}} Actions */
 
 /** Text field above its results. Enter and Shift Enter step through all results, arrow keys through the list. */
 export class Search {
@@ -68,7 +69,7 @@ export class Search {
   close() {
     if (this.root.hidden) return;
     this.#show(false);
-    this.actions.onFound([]);
+    this.actions.onFound([], []);
     this.actions.onClose();
   }
 
@@ -133,7 +134,7 @@ export class Search {
     say(this.summary, query.isEmpty ? "" : `${operators.length ? `${counted(operators.length, "operator")}, ` : ""}${counted(nodes.length, "node")}, ${counted(decisions.length, "decision")}`);
     this.#list();
     this.results.scrollTop = 0;
-    this.actions.onFound([...inside, ...nodes]);
+    this.actions.onFound([...inside, ...nodes], this.matches.slice(0, operators.length + nodes.length));
   }
 
   /** Return the nodes inside a box. @returns {number[]} */

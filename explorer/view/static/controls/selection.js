@@ -16,7 +16,7 @@ export class Selection {
     /** a box, −1 for none */ this.box = -1;
     /** a box instead of the second node, −1 for none */ this.otherBox = -1;
     /** @type {"" | import("../scene/lineage.js").TraceDirection} which side of the selected node is lit */ this.traceDirection = "";
-    /** @type {Set<number>} nodes that a search found */ this.matches = new Set();
+    /** @type {import("../canvas/canvas.js").Matches} what a search found */ this.matches = { nodes: new Set(), hits: [] };
   }
 
   /** Select a node, −1 for none; `seek` opens the boxes around it and scrolls it into view. @param {number} node */
@@ -168,9 +168,9 @@ export class Selection {
     });
   }
 
-  /** Mark the matches of a search. @param {number[]} nodes */
-  mark(nodes) {
-    this.matches = new Set(nodes);
+  /** Mark the matches of a search. @param {number[]} nodes the found nodes and the nodes of found operators @param {import("./search.js").Hit[]} hits the listed operators and nodes */
+  mark(nodes, hits) {
+    this.matches = { nodes: new Set(nodes), hits };
     this.view.show();
   }
 }

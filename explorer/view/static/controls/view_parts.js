@@ -63,7 +63,7 @@ export class ViewParts {
         const [slot] = view.scene.attention;
         if (view.canvas.stands(`n${slot}`)) view.focus.set(`n${slot}`, false);
       },
-      onFound: (nodes) => view.selection.mark(nodes),
+      onFound: (nodes, hits) => view.selection.mark(nodes, hits),
       onClose: () => {
         const { isInSight } = view.selection;
         view.focus.take();
