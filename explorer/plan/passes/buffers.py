@@ -47,9 +47,9 @@ class Buffers(Pass):
     )
     packed_with_scratch = Reason(
         "packed",
-        "{count:result|results} and working memory of kernels are packed into {arena_bytes}, instead of the "
-        "{beside_bytes} that separate buffers would take, because two of them can use the same memory if they are not "
-        "needed at the same time. The least possible is {live_bytes}.",
+        "{count:result|results} and the working memory of the kernels are packed into {arena_bytes}, instead of the "
+        "{beside_bytes} that separate buffers would take, because buffers that are not needed at the same time can use "
+        "the same memory. The least possible is {live_bytes}.",
         meaning="All results that are not requested share one block of memory, the arena, which is allocated before "
         "the run. A kernel is one operation, or several fused ones; it uses working memory while it runs. The least "
         "possible is the amount in use (live) at the moment when most is in use.",

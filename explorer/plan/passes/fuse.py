@@ -176,10 +176,11 @@ class Fuse(Pass):
     )
     view_operand = Reason(
         "producer",
-        "`{reader}` is not fused with `{producer}`, because `{producer}` only changes the shape or the order of the "
-        "elements, so there is no computation to fuse.",
+        "`{reader}` is not fused with `{producer}`, because `{producer}` is a view: it changes only the shape or "
+        "the order of the elements, so there is no computation to fuse.",
         meaning=f"{_APART} A view is the same memory with another shape, order or step, so nothing is copied.",
-        change="Apply the view after the operation: ex.transpose(ex.tanh(x)) instead of ex.tanh(ex.transpose(x)).",
+        change="To fuse an operation with the one that computes x, apply the view last: ex.transpose(ex.tanh(x)) "
+        "instead of ex.tanh(ex.transpose(x)).",
     )
     output_of_call = Reason(
         "producer",

@@ -49,18 +49,17 @@ class Recall(Pass):
     name = "recall"
     recalled = Reason(
         "recalled",
-        "{count:value is|values are} taken from an earlier evaluation instead of being computed again, because a "
-        "variable of the program still refers to each evaluated expression. This saves {saved_flops}.",
+        "{count:value is|values are} taken from an earlier evaluation instead of being computed again, because "
+        "variables of the program still refer to the evaluated expressions. This saves {saved_flops}.",
         meaning="y = ex.tanh(x) records an expression, and ex.evaluate(y) computes its value. The value is kept until "
         "no variable refers to the expression any more.",
         change="Delete the variables (del y): the values are then computed again.",
     )
     recalled_equal = Reason(
         "recalled",
-        "{count:value is|values are} taken from an earlier evaluation instead of being computed again, because a "
-        "variable of the program still refers to each evaluated expression. {equal:value belongs to a new expression "
-        "that equals an evaluated one|values belong to new expressions that equal evaluated ones}. This saves "
-        "{saved_flops}.",
+        "{count:value is|values are} taken from an earlier evaluation instead of being computed again, because "
+        "variables of the program still refer to the evaluated expressions. {equal:of these expressions is new, but "
+        "equals an evaluated one|of these expressions are new, but equal evaluated ones}. This saves {saved_flops}.",
         meaning="y = ex.tanh(x) records an expression, and ex.evaluate(y) computes its value. The value is kept until "
         "no variable refers to the expression any more. Two expressions are equal if they apply the same operations "
         "to the same values.",

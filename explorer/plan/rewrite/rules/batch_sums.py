@@ -62,8 +62,8 @@ class SumOfMembers(Rule):
     )
     another_order = Reason(
         "sum_of_members",
-        "{members} rows of {wholes:array} are not added in the order written, because this takes fewer operations: "
-        "each array is summed over its first axis, and other terms are added separately.",
+        "{members} rows of {wholes:array} are added by a sum over the first axis, and the other terms are added "
+        "separately, because this takes fewer operations than adding all terms one by one in the order written.",
         meaning="x[0] + a + x[1] is x.sum(axis=0) + a in exact arithmetic. In floating point, each addition rounds: "
         "(1e8 + 0.3) − 1e8 is not 0.3.",
         numerics="reassociating",
@@ -241,9 +241,9 @@ class SumOfProducts(Rule):
     dtype = Reason(
         "dtype",
         "The matrix products `{product}` are computed and then added, not computed as one product of concatenated "
-        "matrices, because that product would be {given}, but the sum is {wanted}.",
-        meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]). A rule never changes the dtype of a "
-        "result.",
+        "matrices, because that product would be {given}, but the requested sum is {wanted}.",
+        meaning="A0 @ B0 + A1 @ B1 is np.hstack([A0, A1]) @ np.vstack([B0, B1]). np.sum adds narrow integers in int64. "
+        "A rule never changes the dtype of a result.",
         change="Convert the matrices to the dtype of the sum first: x.astype(...).",
     )
     other_consumers = Reason(

@@ -24,7 +24,8 @@ class RoundTripCopy(Rule):
 
     direct = Reason(
         "applied",
-        "`{x}` is used directly, not its copy on the device `{there}`, because copying changes no number.",
+        "`{x}` is not copied to the device `{there}` and from there on, because copying changes no number: a copy of "
+        "the copy is `{x}` itself, or a copy of `{x}`.",
         meaning="Copying an array to another device and back gives the same array. If a third device needs the array, "
         "it is copied there directly.",
     )

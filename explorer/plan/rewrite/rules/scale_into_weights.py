@@ -99,8 +99,8 @@ class IntoWeights(Rule, abstract=True):
     )
     digits = Reason(
         "dtype",
-        "`{operation}` is computed as written, not moved into the weights of `{product}`, because rounding changed "
-        "weights requires a floating-point dtype of 32 bits or more, but `{product}` is {given}.",
+        "`{operation}` is computed as written, not moved into the weights of `{product}`, because the changed "
+        "weights would be rounded, which requires float32 or a wider dtype, but `{product}` is {given}.",
         meaning="(x @ W) · s is x @ (W · s) in exact arithmetic. The new weights W · s are rounded to their dtype.",
         change="Convert the operands to float32 or float64: x.astype(...).",
     )
@@ -134,7 +134,7 @@ class FactorIntoWeights(IntoWeights):
         meaning="(x @ W) · s is x @ (W · s), where s has one number for each column of W or, after a convolution, for "
         "each channel. In a program with inputs, W · s is computed once, before the first run. A batch norm with "
         "stored statistics is thus merged into the convolution before it.",
-        change='net.plan(without=["simplify"]) computes it as written.',
+        change='ex.EvalPlan(without=["simplify"]) computes it as written.',
         numerics="reordering",
     )
     harmful = Reason(
@@ -243,10 +243,10 @@ class TermsOfWeights(IntoWeights):
     checked = Reason(
         "terms_of_weights",
         "The terms `{first}` and `{second}` are combined into one, because neither depends on an input. The result of "
-        "`{product}` then needs one addition instead of two. The new term was checked: it is too small to reduce the "
-        "precision of `{product}`.",
+        "`{product}` then needs one addition instead of two. The new term was checked: it is not so large "
+        "that the result of `{product}` would lose digits when it is added.",
         meaning="(x @ W + b) + c is x @ W + (b + c).",
-        change='net.plan(without=["simplify"]) computes it as written.',
+        change='ex.EvalPlan(without=["simplify"]) computes it as written.',
         numerics="reordering",
     )
 

@@ -517,11 +517,11 @@ class LogOfChosen(Rule):
 
     chosen = Reason(
         "log_of_chosen",
-        "The log of the elements that one-hot rows select from `{powers}` is computed by selecting from the log of "
-        "`{powers}`, because `{powers}` rounds small probabilities to 0, and log(0) is −∞.",
+        "One-hot rows select elements of `{powers}`, of which the log is computed. They now select from "
+        "log_softmax(x) instead, which computes the log of the softmax in one step, because `{powers}` rounds small "
+        "probabilities to 0, and log(0) is −∞.",
         meaning="A one-hot row h has a single 1, so sum(h · p) is the selected element of p, and the log of this "
-        "element is the selected element of log(p). The log of a softmax is computed in one step, which gives a finite "
-        "result.",
+        "element is the selected element of log(p). log_softmax is finite even where the softmax is rounded to 0.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -553,10 +553,10 @@ class LogOfSum(Rule):
 
     logaddexp = Reason(
         "logaddexp",
-        "The log of `{y}`, {form}, is computed without exp (logaddexp), because exp may overflow to ∞, even though "
-        "the log is finite.",
-        meaning="log(exp(a) + exp(b)) is max(a, b) + log(1 + exp(−|a − b|)). exp(x) overflows for x above 709 (88 in "
-        "float32).",
+        "The log of `{y}`, {form}, is computed by logaddexp from the exponents, because the exponentials may "
+        "overflow to ∞, even though the log is finite.",
+        meaning="log(exp(a) + exp(b)) is max(a, b) + log(1 + exp(−|a − b|)), whose only exp is at most 1. exp(x) "
+        "overflows for x above 709 (88 in float32).",
     )
     weights = Reason(
         "weights",
