@@ -96,6 +96,8 @@ def test_a_model_says_at_once_what_it_is(show, digits):
     inside = view.locator(".ex-inside tbody th").all_text_contents()
     assert inside[0] == "convbn2d_0→ 12×8×8×8"
     assert inside[-1] == "fc2→ 12×10"
+    names = view.locator(".ex-inside tbody .ex-link")
+    assert names.evaluate_all("names => names.every((name) => name.scrollWidth <= name.clientWidth)")
     room = view.locator(".ex-why").bounding_box()
     table = view.locator(".ex-inside").bounding_box()
     assert table["x"] + table["width"] <= room["x"] + room["width"]

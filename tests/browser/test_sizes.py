@@ -10,6 +10,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.view.export.html_page import html
+from explorer.view.layout.placed_model import CELL, PAGE, draw
 from tests.browser.player import node, press, reload_until, resize, tool
 from tests.support.representatives import representatives
 from tests.view import sample
@@ -333,3 +334,17 @@ def test_the_small_map_is_not_drawn_over_a_small_canvas(show):
     expect(view.locator(".ex-minimap")).to_be_hidden()
     resize(view.page, 1280, 800)
     expect(view.locator(".ex-minimap")).to_be_visible()
+
+
+@pytest.mark.spec("V-24")
+def test_a_page_opens_at_first_what_fits_into_its_window(show):
+    """A large window shows the blocks of the encoder; in a small one they are closed, and the graph is whole."""
+    recording = ex.open(MODELS / "encoder.onnx").preview_plan().recording
+    drawing = draw(recording)
+    for (width, height), frame in (((1440, 900), PAGE), ((1000, 560), CELL)):
+        view = show(recording)
+        resize(view.page, width, height)
+        view.page.reload()
+        expect(view.locator(".ex-box.ex-open")).to_have_count(len(drawing.open_boxes(frame)) - 1)
+        assert "open=" not in view.page.url
+    assert drawing.open_boxes(CELL) < drawing.open_boxes(PAGE)

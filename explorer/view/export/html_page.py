@@ -18,10 +18,10 @@ from explorer.record.gc_pause import gc_paused
 from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import LIGHT, page_style
 from explorer.view.layout.direction import check_direction
-from explorer.view.layout.placed_model import PAGE, draw
+from explorer.view.layout.placed_model import draw
 from explorer.view.model.heat import HeatMetric
 from explorer.view.payload.script_bundle import script, stylesheet
-from explorer.view.payload.view_payload import payload, turned
+from explorer.view.payload.view_payload import page_boxes, payload, turned
 from explorer.view.picture.svg import svg
 
 
@@ -97,7 +97,8 @@ def html(
     """
     with gc_paused():
         drawing = draw(recording, check_direction(direction))
-        data = payload(recording, theme=theme, position=position, drawing=drawing, overlays=overlays, frame=PAGE)
+        data = payload(recording, theme=theme, position=position, drawing=drawing, overlays=overlays)
+        data["layout"]["page"] = page_boxes(drawing)
         if len(recording.nodes) <= _BOTH_DIRECTIONS:
             data["layout"]["turned"] = turned(drawing)
         if start:

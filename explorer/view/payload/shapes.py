@@ -304,11 +304,20 @@ class SlotTable(TypedDict):
     """width and height of each node, which is drawn in the middle of the slot"""
 
 
+class PageTable(TypedDict):
+    """Boxes of a page that are also open at first if its canvas is large."""
+
+    room: tuple[int, int]
+    """least width and height of the canvas without its margins, in px"""
+    boxes: list[int]
+
+
 class LayoutTables(TypedDict):
     """Boxes, slots and their texts (labels.Text); "turned" is the layout in the other direction."""
 
     direction: Literal["down", "right"]
     turned: NotRequired[list[Any]]
+    page: NotRequired[PageTable]
 
     boxes: list[BoxTable]
     slots: list[SlotTable]

@@ -16,7 +16,8 @@ Coordinates are integers in CSS pixels, x to the right, y down, in the frame of 
 top left corner, including the title strip of 26 px and padding). The inside of a box ("size", "ports", "items" and
 "edges") is stored and composed as if values flowed down. If the "direction" is "right", x and y are exchanged after
 composition, so that "top" means left and "bottom" right. A page also contains the insides of all boxes in the other
-direction, as "turned", unless the graph is very large.
+direction, as "turned", unless the graph is very large. Its "page" has the boxes that are also open at first in a large
+window.
 
 For a large graph the first payload contains the insides of the open boxes and their ancestors. Other boxes are not
 "placed": their items are ``{"slot": k}`` and ``{"box": k}`` without a position, and they have no edges. Slots, texts
@@ -78,7 +79,7 @@ from explorer.record.gc_pause import gc_paused
 from explorer.record.view_choices import THEMES
 from explorer.view.layout.box_layout import special_edges
 from explorer.view.layout.direction import other
-from explorer.view.layout.placed_model import CELL, Frame, PlacedModel, draw
+from explorer.view.layout.placed_model import PAGE, PlacedModel, draw
 from explorer.view.layout.positions import BoxLayout
 from explorer.view.model.heat import HeatMetric, heat_json
 from explorer.view.model.picture_model import Model, family_of_box
@@ -99,12 +100,11 @@ def payload(
     drawing: PlacedModel | None = None,
     boxes: Collection[int] | None = None,
     overlays: Iterable[HeatMetric] = (),
-    frame: Frame = CELL,
 ) -> dict[str, Any]:
     """Return all data of a recording that the front end needs, as JSON data; ``position`` None means the end.
 
     ``drawing`` is the recording's drawing, if it exists already. Boxes outside ``boxes`` (None: all) are sent without
-    their layout; as many levels of boxes are open as fit into ``frame``. Raise ValueError for an unknown theme, or for
+    their layout; as many levels of boxes are open as fit into a cell. Raise ValueError for an unknown theme, or for
     a position outside 0 … ``recording.end``.
     """
     if theme not in THEMES:
@@ -117,7 +117,7 @@ def payload(
     with gc_paused():
         return {
             "recording": shown(pack(recording_tables(recording))),
-            "layout": pack(layout_json(recording, placed, boxes, frame)),
+            "layout": pack(layout_json(recording, placed, boxes)),
             "replay": pack(replay_json(recording, placed.model)),
             "heat": shown(pack(heat_json(recording, overlays))),
             "options": {
@@ -133,13 +133,12 @@ def layout_json(
     recording: Recording,
     drawing: PlacedModel | None = None,
     boxes: Collection[int] | None = None,
-    frame: Frame = CELL,
 ) -> dict[str, Any]:
     """Return the "layout" part of the payload, unpacked."""
     placed = drawing or draw(recording)
     model = placed.model
     known = range(len(model.tree.boxes)) if boxes is None else boxes
-    opened = placed.open_boxes(frame)
+    opened = placed.open_boxes()
     operators = {operator.scope: row for row, operator in enumerate(recording.operators)}
     crossings: dict[int, list[tuple[int, int, int]]] = {}
     for (box, side, slot), port in model.ports.number.items():
@@ -190,6 +189,11 @@ def answer(drawing: PlacedModel, boxes: Sequence[int]) -> dict[str, Any]:
     with gc_paused():
         layouts = [[box, _inside(drawing, box)] for box in boxes]
         return {"kind": "placed", "boxes": pack(layouts)}
+
+
+def page_boxes(drawing: PlacedModel) -> dict[str, Any]:
+    """Return the boxes that are also open at first in a canvas with room for a page's frame: width, height in px."""
+    return {"room": list(PAGE[:2]), "boxes": sorted(drawing.open_boxes(PAGE) - drawing.open_boxes())}
 
 
 def turned(drawing: PlacedModel) -> Any:

@@ -152,6 +152,7 @@ export interface LayerTable {
 export interface LayoutTables {
   direction: "down" | "right";
   turned?: any[];
+  page?: PageTable;
   boxes: BoxTable[];
   slots: SlotTable[];
   texts: [string, string, string, string, string][];
@@ -209,6 +210,12 @@ export interface OptionTable {
   position: number;
   height: number;
   heat: string;
+}
+
+/** Boxes of a page that are also open at first if its canvas is large. */
+export interface PageTable {
+  room: [number, number];
+  boxes: number[];
 }
 
 /** Payload, unpacked. */

@@ -1,6 +1,6 @@
 // The view: the reader's choices (step, selection, open boxes) and all parts that depend on them.
 
-import { begin } from "./canvas/initial_view.js";
+import { begin, openMore } from "./canvas/initial_view.js";
 import { Camera } from "./canvas/camera.js";
 import { Canvas } from "./canvas/canvas.js";
 import { glide } from "./canvas/glide.js";
@@ -60,6 +60,8 @@ export class View {
     takeOver(this);
     this.endings = [holdKeys(this), () => this.theme.end(), () => this.resized.disconnect()];
     this.replace();
+    this.sizes.measure();
+    if (openMore(this)) this.replace();
     this.theme.paint();
     this.#measure();
   }

@@ -10,7 +10,7 @@ import pytest
 from explorer.view.export import html_page
 from explorer.view.export.html_page import html
 from explorer.view.layout.placed_model import draw
-from explorer.view.payload.view_payload import payload, turned
+from explorer.view.payload.view_payload import page_boxes, payload, turned
 from tests.view import sample
 
 
@@ -42,7 +42,7 @@ def test_the_page_contains_the_payload(make):
     page = Page(html(make(), theme="dark"))
     data, _ = page.scripts
     expected = payload(make(), theme="dark", position=0)
-    expected["layout"]["turned"] = turned(draw(make()))
+    expected["layout"] |= {"page": page_boxes(draw(make())), "turned": turned(draw(make()))}
     assert json.loads(data) == json.loads(json.dumps(expected))
 
 

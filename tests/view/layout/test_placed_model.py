@@ -41,16 +41,18 @@ def test_a_model_opens_on_as_many_levels_as_fit_legibly(name: str) -> None:
 
 
 @pytest.mark.spec("V-24")
-def test_a_page_opens_what_fits_into_its_window_and_a_cell_less() -> None:
-    """A page that fills its window shows the blocks of the encoder, which do not fit into a cell."""
+def test_a_page_has_the_open_boxes_of_a_cell_and_of_a_large_window() -> None:
+    """A page that fills a large window shows the blocks of the encoder, which do not fit into a cell."""
     recording = ex.open(MODELS / "encoder.onnx").preview_plan().recording
     drawing = draw(recording)
     in_page, in_cell = (drawing.open_boxes(frame) for frame in (PAGE, CELL))
     assert in_cell < in_page
     data = re.search(r'id="explorer-data">(.*?)</script>', html(recording), re.DOTALL)
     assert data is not None
-    for shown, opened in ((json.loads(data[1]), in_page), (payload(recording), in_cell)):
-        assert {box for box, row in enumerate(unpack(shown["layout"])["boxes"]) if row["open"]} == opened
+    page = json.loads(data[1])
+    for shown in (page, payload(recording)):
+        assert {box for box, row in enumerate(unpack(shown["layout"])["boxes"]) if row["open"]} == in_cell
+    assert page["layout"]["page"] == {"room": list(PAGE[:2]), "boxes": sorted(in_page - in_cell)}
 
 
 def test_a_small_graph_is_open_as_a_whole() -> None:

@@ -10,7 +10,8 @@ export const READABLE = 0.82;
 export const LEGIBLE = 0.6;
 /** Minimum initial scale of a whole graph, at which names have a height of 9 px. */
 const CLEAR = 0.75;
-const ROOM = 14;
+/** px between a fitted graph and the border of its canvas. */
+export const ROOM = 14;
 /** Maximum scale of a graph that is fitted into view. */
 const WHOLE = 1.25;
 /** px of a dragged graph that stay visible. */

@@ -1,13 +1,24 @@
-// Initial view of a graph that does not fit into its canvas.
+// Initial view: the open boxes of a page, and the start of a graph that does not fit into its canvas.
 
 import { flowsRight } from "../scene/direction.js";
-import { READABLE } from "./camera.js";
+import { READABLE, ROOM } from "./camera.js";
 
 /** Show the start of a view's graph at a legible scale. @param {import("../view.js").View} view */
 export function begin({ camera, placement, scene, trace }) {
   const right = flowsRight(trace.layout);
   const items = standing(placement, scene);
   camera.fit(placement.size, READABLE, right, (length, room) => beginning(items, right, length, room));
+}
+
+/** Open the boxes of a page for which its canvas is large enough; return whether there are any. @param {import("../view.js").View} view */
+export function openMore({ stage, open, trace }) {
+  const { boxes, page } = trace.layout;
+  if (!page || stage.clientWidth - 2 * ROOM < page.room[0] || stage.clientHeight - 2 * ROOM < page.room[1]) return false;
+  for (const box of page.boxes) {
+    boxes[box].open = true;
+    open.add(box);
+  }
+  return page.boxes.length > 0;
 }
 
 /**
