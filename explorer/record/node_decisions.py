@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from explorer.record.reasons import mentioned
 from explorer.record.recording import Recording
@@ -38,6 +38,33 @@ _MAX_NAMED = 5
 """maximum number of intermediate nodes that a sentence names; further nodes are only counted"""
 _MAX_DECLINED = 40
 """maximum number of declined decisions that are listed before another decision; only the last 40 are listed"""
+
+
+class PairAnswer(NamedTuple):
+    """Answer to the question why two nodes or boxes are not one kernel."""
+
+    cards: list[int]
+    """indices of the decisions to show before the sentences"""
+    sentences: list[str]
+    further: list[int]
+    """indices of the decisions to show after the sentences"""
+    is_common: bool
+    """whether a decision is about both"""
+
+
+def pair_answer(recording: Recording, nodes: Collection[int], others: Collection[int]) -> PairAnswer:
+    """Return the decisions about two nodes, or about the nodes of two operators or boxes, and sentences about kernels.
+
+    The answer about two nodes begins with the decisions that replaced one by another operation, which has another name.
+    With more nodes, it begins with the edges between both sides that separate kernels, and other decisions come last.
+    """
+    numbers, renamed = decisions_between(recording, nodes, others), renamings(recording, nodes, others)
+    fusions = [number for number in numbers if is_fusion(recording, number)]
+    sentences = [] if fusions else (kernel_answers if numbers else accounts)(recording, nodes, others)
+    if len(nodes) == len(others) == 1:
+        return PairAnswer([*renamed, *numbers], sentences, [], bool(numbers))
+    rest = [number for number in numbers if number not in fusions]
+    return PairAnswer(fusions, sentences, [*renamed, *rest], bool(numbers))
 
 
 def declined_before(recording: Recording) -> list[tuple[int, ...]]:

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer.record import Recording
-from explorer.record.node_decisions import accounts, decisions_between, is_fusion, kernel_answers, renamings
+from explorer.record.node_decisions import pair_answer
 from explorer.view.payload.view_payload import payload
 from tests.browser.player import node, press
 from tests.golden.programs import recorded
@@ -76,13 +76,25 @@ def test_two_nodes_are_answered_for_as_in_python(module, make):
     pairs = [(one, other) for one in nodes for other in nodes if one != other]
     answers = json.loads(module(ANSWERS, [payload(recording, position=0), pairs]))
     for (one, other), (codes, sentences) in zip(pairs, answers, strict=True):
-        numbers = decisions_between(recording, [one], [other])
-        cards = [*renamings(recording, [one], [other]), *numbers]
-        assert codes == [recording.decisions[number].code for number in cards], (one, other)
-        fuses = any(is_fusion(recording, number) for number in numbers)
-        pair = recording, [one], [other]
-        wanted = accounts(*pair) if not numbers else [] if fuses else kernel_answers(*pair)
-        assert sentences == wanted, (one, other)
+        answer = pair_answer(recording, [one], [other])
+        codes_wanted = [recording.decisions[number].code for number in (*answer.cards, *answer.further)]
+        assert (codes, sentences) == (codes_wanted, answer.sentences), (one, other)
+
+
+@pytest.mark.spec("Q-4")
+def test_two_boxes_are_answered_first_with_the_edge_between_them(show):
+    """The decisions that merged and removed nodes of both boxes are folded after the edge that separates kernels."""
+    view = show(ex.open(MODELS / "encoder.onnx").preview_plan().recording)
+    for name, modifiers in (("ls.0", []), ("ls.1", ["Shift"])):
+        view.locator(f'.ex-graph .ex-closed[aria-label^="file {name}"]').click(modifiers=modifiers)
+    expect(view.locator(".ex-why h4")).to_have_text("ls.0 and ls.1")
+    first = view.locator(".ex-why .ex-card").first
+    expect(first).to_have_attribute("data-code", "other_consumers")
+    fold = view.locator(".ex-why details.ex-fold")
+    expect(fold.locator("summary").first).to_contain_text("other decisions:")
+    expect(fold.locator(".ex-card").first).to_be_hidden()
+    fold.locator("summary").first.click()
+    expect(fold.locator(".ex-card").first).to_be_visible()
 
 
 @pytest.mark.spec("V-2", "V-13")

@@ -7,14 +7,7 @@ from collections.abc import Sequence, Set
 
 from explorer.record import Decision, Recording
 from explorer.record.escape import visible
-from explorer.record.node_decisions import (
-    accounts,
-    decisions_about,
-    decisions_between,
-    is_fusion,
-    kernel_answers,
-    renamings,
-)
+from explorer.record.node_decisions import decisions_about, pair_answer
 from explorer.record.reasons import counted_text, fact_text
 from explorer.view.export.decision_lines import DecisionLine, decision_line
 from explorer.view.export.text import kernel_line
@@ -71,21 +64,22 @@ def why_operator(recording: Recording, name: str, nodes: Sequence[int]) -> str:
 def why_pair(recording: Recording, nodes: Sequence[int], others: Sequence[int], names: Sequence[str] = ("", "")) -> str:
     """Return the decisions about both of two nodes or operators as text, or else the final state of each.
 
-    The first decisions are those that replaced one of the nodes by another operation, which has another name.
-
     ``names`` are the names given by the reader, empty for nodes. Raise ValueError for an unknown id.
     """
     count = len(recording.nodes)
     if wrong := [node for node in (*nodes, *others) if not 0 <= node < count]:
         raise ValueError(f"node {wrong[0]} is not in this recording: it has nodes 0 to {count - 1}")
-    numbers = decisions_between(recording, nodes, others)
-    lines = []
-    for number in [*renamings(recording, nodes, others), *numbers]:
-        lines += [f"{decision_line(recording, recording.decisions[number])}", *_author_lines(recording, number)]
-    if not numbers:
-        lines += ["no decision is about both", *accounts(recording, nodes, others)]
-    elif not any(is_fusion(recording, number) for number in numbers):
-        lines += kernel_answers(recording, nodes, others)
+    answer = pair_answer(recording, nodes, others)
+    missing = [] if answer.is_common else ["no decision is about both"]
+    cards, further = (
+        [
+            line
+            for number in numbers
+            for line in (str(decision_line(recording, recording.decisions[number])), *_author_lines(recording, number))
+        ]
+        for numbers in (answer.cards, answer.further)
+    )
+    lines = [*cards, *missing, *answer.sentences, *further]
     labels = [
         name or ", ".join(dict.fromkeys(map(recording.named_label, side)))
         for name, side in zip(names, (nodes, others), strict=True)

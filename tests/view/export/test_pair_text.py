@@ -66,6 +66,24 @@ def test_a_question_about_a_replaced_node_names_the_rule_and_the_replacement() -
     assert view.recording.label(view.selected) == "log_softmax"
 
 
+@pytest.mark.spec("Q-4")
+def test_an_answer_about_two_scopes_begins_with_the_edge_between_them() -> None:
+    """Decisions that merged or removed nodes of both scopes come after the reason why the edge separates kernels."""
+    x, w = ex.tensor(np.ones((8, 8)), name="x"), ex.tensor(np.ones((8, 8)), name="w")
+    with ex.scope("one"):
+        first = ex.tanh(x @ (w * 2.0)) + x
+    with ex.scope("two"):
+        second = ex.sum(first @ (w * 2.0), 1, keepdims=True) + first
+    plan = ex.EvalPlan()
+    plan.register(second)
+    title, edge, *others = plan.prepare().explore().why("one", "two").splitlines()
+    assert title == "one and two"
+    assert edge.startswith("  fuse ✗ two / second = add")
+    assert "and one / first = add" in edge
+    assert edge.endswith("[other_consumers]")
+    assert [line.split()[0] for line in others if line] == ["fuse", "dedup", "dedup"]
+
+
 @pytest.mark.spec("V-2")
 def test_plan_view_and_command_give_the_same_answer(capsys: pytest.CaptureFixture[str]) -> None:
     """The answer for a pair is the decision about it with its reason, or else the final state of each node."""

@@ -6,8 +6,21 @@ import { grouped } from "./number_format.js";
 /** Maximum number of nodes on a path that are named; the rest is counted. */
 const NAMED = 5;
 
+/**
+ * Return the decisions to show before sentences about kernels, these sentences, the decisions to show after them, and whether a decision is about both.
+ * @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {{cards: number[], sentences: string[], further: number[], isCommon: boolean}}
+ */
+export function pairAnswer(trace, nodes, others) {
+  const [numbers, renamed] = [decisionsBetween(trace, nodes, others), renamings(trace, nodes, others)];
+  const fusions = numbers.filter((index) => isFusion(trace, index));
+  const sentences = fusions.length ? [] : (numbers.length ? kernelAnswers : accounts)(trace, nodes, others);
+  const isCommon = numbers.length > 0;
+  if (nodes.length === 1 && others.length === 1) return { cards: [...renamed, ...numbers], sentences, further: [], isCommon };
+  return { cards: fusions, sentences, further: [...renamed, ...numbers.filter((index) => !fusions.includes(index))], isCommon };
+}
+
 /** Return the decisions about two nodes, or about nodes of two boxes. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {number[]} */
-export function decisionsBetween(trace, nodes, others) {
+function decisionsBetween(trace, nodes, others) {
   const replacement = new Map(trace.recording.substitutions.map(([, old, node]) => [old, node]));
   const sides = [nodes, others].map((side) => withReplacements(replacement, side));
   const [first, second] = sides;
@@ -33,7 +46,7 @@ function withReplacements(replacement, nodes) {
 }
 
 /** Return the decisions that replaced a node by one with another label, or introduced it, except decisions about both. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {number[]} */
-export function renamings(trace, nodes, others) {
+function renamings(trace, nodes, others) {
   const { substitutions } = trace.recording;
   const replacedBy = new Map(substitutions.map(([index, old, node]) => [old, [index, node]]));
   const replaces = new Map([...substitutions].reverse().map(([index, old, node]) => [node, [index, old]]));
@@ -61,7 +74,7 @@ function namesBoth(trace, index, decision, first, second) {
 }
 
 /** Return sentences on whether two nodes run in one kernel and, if not, why, and in which kernels they run. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {string[]} */
-export function accounts(trace, nodes, others) {
+function accounts(trace, nodes, others) {
   const final = trace.resolver(trace.decisions.length);
   const answers = new Set([...kernelAnswers(trace, nodes, others), ...nodeSentences(trace, nodes, others, final)]);
   return [...answers, ...relation(trace, nodes, others, final)];
@@ -85,12 +98,12 @@ function nameOf(trace, node) {
 }
 
 /** Whether a decision is about the kernels that nodes run in. @param {import("./trace.js").Trace} trace @param {number} index */
-export function isFusion(trace, index) {
+function isFusion(trace, index) {
   return trace.recording.stages[trace.decisions[index].stage].decides === "kernels";
 }
 
 /** Return sentences on whether two nodes run in one kernel and, if not, where and why their path is cut. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {string[]} */
-export function kernelAnswers(trace, nodes, others) {
+function kernelAnswers(trace, nodes, others) {
   const final = trace.resolver(trace.decisions.length);
   const { reads } = trace.recording.accounts;
   const apart = [...readFromMemory(trace, nodes, others, final), ...readFromMemory(trace, others, nodes, final)];

@@ -1,6 +1,6 @@
 // The panel of two selected nodes or boxes: the decisions about both, or the fate of each.
 
-import { accounts, decisionsBetween, isFusion, kernelAnswers, renamings } from "../data/pair_answer.js";
+import { pairAnswer } from "../data/pair_answer.js";
 import { fitting, heading } from "./elements.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
@@ -19,14 +19,14 @@ export class PairPanel {
   content(first, second) {
     const { trace, decisionCard } = this.parts;
     const [nodes, others] = [this.#nodes(first), this.#nodes(second)];
-    const decisions = decisionsBetween(trace, nodes, others);
+    const { cards, sentences: answers, further, isCommon } = pairAnswer(trace, nodes, others);
     const title = html("h4", {}, this.#link(first), " and ", this.#link(second));
-    const answers = !decisions.length ? accounts(trace, nodes, others) : decisions.some((index) => isFusion(trace, index)) ? [] : kernelAnswers(trace, nodes, others);
     const [sentences, left] = fitting(answers, SENTENCES);
     const list = answers.length > 0 && html("ul", { class: "ex-accounts" }, ...sentences.map((text) => html("li", {}, text)), left > 0 && html("li", { class: "ex-soft" }, `and ${grouped(left)} more`));
-    const cards = [...renamings(trace, nodes, others), ...decisions].map((index) => decisionCard.card(index));
-    const none = decisions.length ? [] : [heading("no decision is about both")];
-    return [title, ...cards, ...none, ...(list ? [list] : []), ...this.parts.cut.content(nodes, others)];
+    const shown = (indices) => indices.map((index) => decisionCard.card(index));
+    const none = isCommon ? [] : [heading("no decision is about both")];
+    const folded = further.length ? [html("details", { class: "ex-fold" }, html("summary", {}, `other decisions: ${grouped(further.length)}`), ...shown(further))] : [];
+    return [title, ...shown(cards), ...none, ...(list ? [list] : []), ...folded, ...this.parts.cut.content(nodes, others)];
   }
 
   #link({ node, box }) {
