@@ -6,7 +6,7 @@ The other errors of the package are in explorer/core/errors.py, which also expor
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from explorer.record.escape import visible
 from explorer.record.tracebacks import render
@@ -33,6 +33,9 @@ class ExplorerError(Exception):
 
 class OperandError(ExplorerError, ValueError):
     """Operands or arguments that violate a rule of an operation or function."""
+
+    parts_of: Callable[..., tuple[str, str]] | None = None
+    """rule and fix as a function of the operands' names, if they contain these names"""
 
 
 class UnknownNameError(ExplorerError, LookupError):

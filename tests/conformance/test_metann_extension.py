@@ -66,7 +66,7 @@ def test_a_new_operand_combination_is_one_declaration(cell: dict[str, Any]) -> N
     with pytest.raises(ex.OperandError) as caught:
         _ = x @ x
     assert caught.value.given.startswith("matmul")
-    assert "the last axis of a (3)" in caught.value.rule
+    assert "the last axis of x (3)" in caught.value.rule
     assert "or, for matmul_of_scalar, one of the operands is a scalar" in caught.value.rule
 
 

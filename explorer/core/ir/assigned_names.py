@@ -1,4 +1,4 @@
-"""Names of the variables to which the user's source assigns values of expressions.
+"""Names of the variables that the user's source assigns values of expressions to, or uses as operands.
 
 A recorded node stores its code object and instruction, for which Python provides the source columns of the expression.
 If they cover the entire right-hand side of ``h = …``, the value was assigned to ``h``. Source files are only parsed on
@@ -34,9 +34,13 @@ class WholeValue(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def _whole_value(code: CodeType, instruction: int, filename: str) -> WholeValue | None:
-    # f_lasti counts bytes, while co_positions counts instructions of two bytes
-    span = next(itertools.islice(code.co_positions(), instruction // 2, None), None)
+    span = _position(code, instruction)
     return None if span is None else _whole_values("".join(linecache.getlines(filename))).get(span)
+
+
+def _position(code: CodeType, instruction: int) -> _Span | None:
+    # f_lasti counts bytes, while co_positions counts instructions of two bytes
+    return next(itertools.islice(code.co_positions(), instruction // 2, None), None)
 
 
 def whole_value(code: CodeType, instruction: int) -> WholeValue | None:
@@ -51,6 +55,27 @@ def assigned_name(code: CodeType, instruction: int) -> str:
     """
     value = whole_value(code, instruction)
     return value.variable if value is not None else ""
+
+
+def operand_names(code: CodeType, instruction: int, function: str) -> tuple[str, ...]:
+    """Return the variables that are the operands of an operator or of a call of ``function`` (``x @ W`` → x, W).
+
+    The name of an operand that is not a variable is "". Returns () if the instruction is neither, or if its source is
+    unknown.
+    """
+    span, source = _position(code, instruction), "".join(linecache.getlines(code.co_filename))
+    tree = parsed(source) if span is not None else None
+    for node in ast.walk(tree) if tree is not None else ():
+        match node:
+            case ast.BinOp(left=left, right=right) if _span(node) == span:
+                return _name(left), _name(right)
+            case ast.Call(args=operands) if _span(node) == span and _callee(node) == function:
+                return tuple([_name(operand) for operand in operands])
+    return ()
+
+
+def _name(node: ast.expr) -> str:
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def parsed(source: str) -> ast.Module | None:

@@ -43,6 +43,7 @@ from explorer.core.array_api.suggestions import hint
 from explorer.core.attributes import check_names, stands_for_expression
 from explorer.core.errors import DeclarationError, OperandError, StateError
 from explorer.core.exact_keys import exact
+from explorer.core.ir.assigned_names import operand_names
 from explorer.core.ir.explore_options import PlannedViewOptions
 from explorer.core.ir.hooks import RegisteredValue, View, hooks
 from explorer.core.ir.identity_comparison import COMPARING
@@ -492,7 +493,8 @@ def record(operation: Operation, operands: tuple[Expr, ...]) -> Expr:
         try:
             type_ = operation.type_of(types)
         except OperandError as rejection:
-            self.operation = operation = _find_extension(operation, types, _with_names(rejection, operands))
+            refusal = _with_names(rejection, operands, _written_names(operation))
+            self.operation = operation = _find_extension(operation, types, refusal)
             type_ = operation.type_of(types)
     self.type = type_
     for operand in operands:
@@ -942,6 +944,12 @@ class Operation(metaclass=Interning):
         operand_types = (", ".join(map(repr, types[:6])) or "nothing") + f", … ({len(types)} in all)" * (len(types) > 6)
         return OperandError(f"{self.label} of {operand_types}", rule=rule, fix=fix)
 
+    def refuse_by_name(self, types: tuple[AnyType, ...], parts_of: Callable[..., tuple[str, str]]) -> OperandError:
+        """Return the OperandError whose rule and fix are a function of the operands' names: a, b, … if unknown."""
+        error = self.refuse(types, *parts_of(*_LETTERS[: len(types)]))
+        error.parts_of = parts_of
+        return error
+
     @property
     def label(self) -> str:
         """Label of a node of this operation in diagrams."""
@@ -1112,17 +1120,44 @@ def _extend(base: type[Operation], cls: type[Operation]) -> None:
     extensions.append(cls)
 
 
-def _with_names(refusal: OperandError, operands: tuple[Expr, ...]) -> OperandError:
-    """Return the error ``refusal`` with the operands' names, if there are several operands and one is a named leaf."""
-    is_named = any(not operand.operands and operand.label != operand.operation.label for operand in operands)
-    if not is_named or not 1 < len(operands) <= _NAMED:
+def _with_names(refusal: OperandError, operands: tuple[Expr, ...], written: tuple[str, ...]) -> OperandError:
+    """Return the error ``refusal`` with the operands' names, if there are several operands and one is a named leaf.
+
+    ``written`` are the operands' names in the user's line, used for arrays that were not wrapped in a tensor.
+    """
+    if not 1 < len(operands) <= _NAMED:
         return refusal
-    names = ", ".join([operand.label for operand in operands])
-    return OperandError(f"{refusal.given} ({names})", rule=refusal.rule, fix=refusal.fix)
+    labels = [operand.label for operand in operands]
+    if len(written) == len(operands):
+        labels = [name if label == "tensor" and name else label for label, name in zip(labels, written, strict=True)]
+    are_named = [
+        not operand.operands and label != operand.operation.label
+        for operand, label in zip(operands, labels, strict=True)
+    ]
+    if not any(are_named):
+        return refusal
+    rule, fix = refusal.rule, refusal.fix
+    if refusal.parts_of is not None:
+        letters = [letter for letter in _LETTERS if letter not in labels]
+        names = [
+            label if is_named else letters[place]
+            for place, (label, is_named) in enumerate(zip(labels, are_named, strict=True))
+        ]
+        rule, fix = refusal.parts_of(*names)
+    return OperandError(f"{refusal.given} ({', '.join(labels)})", rule=rule, fix=fix)
+
+
+def _written_names(operation: Operation) -> tuple[str, ...]:
+    """Return the names of the operation's operands in the user's line, or () if they are not known."""
+    code, instruction = state.origin or line_of(_frame(2))
+    is_read = code is None or isinstance(code, SourceLocation)
+    return () if is_read else operand_names(function_code(code), instruction, operation.name)
 
 
 _NAMED = 4
 """maximum number of operands whose names an error lists"""
+_LETTERS = "abcdefgh"
+"""names of operands whose names are not known"""
 
 
 def _find_extension(operation: Operation, types: tuple[AnyType, ...], refusal: OperandError) -> Operation:
@@ -1141,7 +1176,7 @@ def _find_extension(operation: Operation, types: tuple[AnyType, ...], refusal: O
         else:
             return extension
     if len(rules) == 1:
-        raise refusal
+        raise refusal from None  # otherwise the traceback would contain the message twice
     raise OperandError(refusal.given, rule="; ".join(rules), fix=refusal.fix) from None
 
 

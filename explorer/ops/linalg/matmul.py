@@ -72,12 +72,7 @@ class Matmul(Adjustable):
         if not a.shape or not b.shape:
             raise self.refuse((a, b), "both operands must have at least one axis", "multiply by a scalar with *")
         if a.shape[-1] != b.shape[-2 if b.rank > 1 else 0]:
-            raise self.refuse(
-                (a, b),
-                f"the last axis of a ({a.shape[-1]}) and the {'second last' if b.rank > 1 else 'only'} axis of b "
-                f"({b.shape[-2 if b.rank > 1 else 0]}) must be equal",
-                "transpose an operand (.T), or check which axis is contracted",
-            )
+            raise self.refuse_by_name((a, b), functools.partial(_rule_and_fix, a.shape, b.shape))
         batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
         if batch is None:
             raise self.refuse((a, b), "the axes before the last two must broadcast together")
@@ -168,6 +163,20 @@ class Matmul(Adjustable):
             return 0
         # memory for both operands and the product in double precision, and for the product as int64
         return 8 * (sum([type_.size for type_ in types]) + 2 * result.size)
+
+
+def _rule_and_fix(left: Shape, right: Shape, a: str, b: str) -> tuple[str, str]:
+    """Return the rule for the contracted axes of ``a`` and ``b``, and changes that make their product possible."""
+    columns, rows = left[-1], right[-2 if len(right) > 1 else 0]
+    axis = "second last" if len(right) > 1 else "only"
+    rule = f"the last axis of {a} ({columns}) and the {axis} axis of {b} ({rows}) must be equal"
+    products = [f"{a} @ {b}.T"] if len(right) == 2 and right[1] == columns else []
+    products += [f"{a}.T @ {b}"] if len(left) == 2 and left[0] == rows else []
+    products += [f"{b} @ {a}"] if len(left) == len(right) == 2 and left[0] == right[1] else []
+    if products:
+        return rule, f"write {' or '.join(products)}"
+    names = ["columns" if len(left) > 1 else "elements", "rows" if len(right) > 1 else "elements"]
+    return rule, f"{b} must have {columns} {names[1]}, or {a} {rows} {names[0]}"
 
 
 def _product(out: Array, a: Array, b: Array) -> Callable[[], Any]:

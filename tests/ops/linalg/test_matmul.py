@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import numpy as np
 import pytest
 
@@ -77,3 +79,33 @@ def test_einsum_converts_operands_before_it_sums_them(first: str, second: str) -
     result = ex.evaluate(ex.einsum("...i,ij->...j", ex.tensor(a), ex.tensor(b)))
     assert result.dtype == right.dtype
     np.testing.assert_allclose(result, right, rtol=float(np.finfo(right.dtype).eps))
+
+
+def test_the_fix_of_a_product_of_other_sizes_is_possible() -> None:
+    """A transpose is proposed only if it fits; otherwise the fix states the sizes, with the names of variables."""
+    x, w, v = ex.tensor(np.ones((64, 20))), np.ones((32, 5)), np.ones((5, 20))
+    for product, fix in (
+        (lambda: x @ w, "w must have 20 rows, or x 32 columns"),
+        (lambda: w @ x, "x must have 5 rows, or w 64 columns"),
+        (lambda: ex.matmul(x, w), "w must have 20 rows, or x 32 columns"),
+        (lambda: x @ v, "write x @ v.T"),
+        (lambda: ex.tanh(x) @ ex.tanh(v), "write a @ b.T"),
+        (lambda: ex.tanh(x) @ w[0], "b must have 20 elements, or a 5 columns"),
+        (lambda: ex.tensor(np.ones((5, 3))) @ ex.tensor(np.ones((5, 2)), name="y"), "write a.T @ y"),
+        (lambda: ex.tensor(np.ones((2, 3)), name="b") @ ex.tensor(np.ones((4, 2)), name="a"), "write a @ b"),
+    ):
+        with pytest.raises(ex.OperandError) as caught:
+            product()
+        assert caught.value.fix == fix
+    assert "the last axis of b (3) and the second last axis of a (4)" in caught.value.rule
+
+
+def test_the_traceback_of_a_wrong_product_states_the_error_once() -> None:
+    """A traceback of plain Python contains neither the message twice nor the frames of type inference."""
+    x, w = ex.tensor(np.ones((64, 20))), np.ones((32, 5))
+    with pytest.raises(ex.OperandError) as caught:
+        x @ w
+    text = "".join(traceback.format_exception(caught.value))
+    assert text.count("matmul of 64×20 float64, 32×5 float64 (x, w)") == 1
+    assert "During handling" not in text
+    assert "in infer" not in text
