@@ -7,7 +7,8 @@ nodes. If no decision concerns both nodes, the answer consists of sentences abou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -185,7 +186,8 @@ def _node_sentences(
     told = [node for side in (nodes, others) for node in _told(side, final, kernels_of)]
     removed = [node for node in told if recording.nodes.gone[final.get(node, node)] >= 0]
     paths = _paths_to_replacements(recording, removed, final)
-    return list(dict.fromkeys(_node_sentence(recording, node, final, kernels_of, paths) for node in told))
+    name = _names(recording)
+    return list(dict.fromkeys(_node_sentence(recording, node, final, kernels_of, paths, name) for node in told))
 
 
 def _told(nodes: Collection[int], final: Mapping[int, int], kernels_of: _KernelsOf) -> Collection[int]:
@@ -193,12 +195,34 @@ def _told(nodes: Collection[int], final: Mapping[int, int], kernels_of: _Kernels
     return [node for node in nodes if final.get(node, node) in kernels_of] or nodes
 
 
-def _name(recording: Recording, node: int) -> str:
-    """Return the label of a node, with the name of its operator if it is from a file: ``relu (node_relu_1)``."""
-    label, row = recording.label(node), recording.nodes.scope[node]
-    while row >= 0 and not recording.scopes[row].type:
-        row = recording.scopes[row].parent
-    return label if row < 0 or recording.scopes[row].name == label else f"{label} ({recording.scopes[row].name})"
+def _names(recording: Recording) -> Callable[[int], str]:
+    """Return a function from nodes to labels, with the operator's name for a file: ``relu (node_relu_1)``.
+
+    If several recorded operations have a label, it returns their variables or else numbers: ``matmul (no. 2)``.
+    """
+    of_label: dict[str, list[int]] = {}
+    for node, (kind, born) in enumerate(zip(recording.nodes.kind, recording.nodes.born, strict=True)):
+        if kind == "operation" and born < 0:
+            of_label.setdefault(recording.label(node), []).append(node)
+    counts = Counter(
+        (recording.label(node), recording.variables.get(node)) for nodes in of_label.values() for node in nodes
+    )
+    places = {node: place for nodes in of_label.values() for place, node in enumerate(nodes, 1)}
+
+    def name(node: int) -> str:
+        label, row = recording.label(node), recording.nodes.scope[node]
+        while row >= 0 and not recording.scopes[row].type:
+            row = recording.scopes[row].parent
+        if row >= 0:
+            return label if recording.scopes[row].name == label else f"{label} ({recording.scopes[row].name})"
+        if len(of_label.get(label, ())) < 2:
+            return label
+        variable = recording.variables.get(node)
+        if variable and counts[label, variable] < 2:
+            return f"{label} ({variable})"
+        return f"{label} (no. {places[node]:,})" if node in places else label
+
+    return name
 
 
 def is_fusion(recording: Recording, number: int) -> bool:
@@ -219,10 +243,9 @@ def kernel_answers(recording: Recording, nodes: Collection[int], others: Collect
         for sources, readers in (((nodes, others), (others, nodes)) if fuses else ())
         for pair in _read_from_memory(recording, sources, readers, final, kernels_of)
     ]
+    name = _names(recording)
     reader_sentences = [
-        ACCOUNTS["reads"].format(
-            node=_name(recording, node), reader=_name(recording, reader), limits=kernel_limits(recording)
-        )
+        ACCOUNTS["reads"].format(node=name(node), reader=name(reader), limits=kernel_limits(recording))
         for node, reader in pairs
     ]
     if reader_sentences:
@@ -247,6 +270,7 @@ def _same(
     kernels_of: _KernelsOf,
 ) -> str:
     """Return a sentence about the first two nodes, one from each side, in the same kernel; "" if there are none."""
+    name = _names(recording)
     first: dict[int, int] = {}
     for node in nodes:
         for kernel in kernels_of.get(final.get(node, node), ()):
@@ -255,7 +279,7 @@ def _same(
         last = final.get(other, other)
         for kernel in kernels_of.get(last, ()):
             if kernel in first and final.get(first[kernel], first[kernel]) != last:
-                words = {"node": _name(recording, first[kernel]), "reader": _name(recording, other)}
+                words = {"node": name(first[kernel]), "reader": name(other)}
                 count = f"{len(recording.schedule.kernels):,}" if recording.schedule else ""
                 return ACCOUNTS["same"].format(**words, number=f"{kernel + 1:,}", count=count)
     return ""
@@ -272,6 +296,7 @@ def _cut(
 
     The path connects ``nodes`` and ``others``.
     """
+    name = _names(recording)
     declined = {
         (final.get(operand, operand), final.get(reader, reader)): number
         for number, operand, reader in recording.declined_edges
@@ -282,7 +307,7 @@ def _cut(
         path = _path(recording, first, last, final)
         for node, reader in pairwise(path):
             if _apart(kernels_of, node, reader):
-                words = {"first": _name(recording, node), "second": _name(recording, reader)}
+                words = {"first": name(node), "second": name(reader)}
                 number = declined.get((node, reader), -1)
                 reason = (
                     recording.reason(recording.decisions[number]).replace("`", "")
@@ -291,7 +316,7 @@ def _cut(
                         node=words["first"], reader=words["second"], limits=kernel_limits(recording)
                     )
                 )
-                ends = {"node": _name(recording, path[0]), "reader": _name(recording, path[-1])}
+                ends = {"node": name(path[0]), "reader": name(path[-1])}
                 return [ACCOUNTS["cut"].format(**ends, **words, reason=reason)]
         if path:
             return []
@@ -305,6 +330,7 @@ def _relation(
 
     The path may exist as recorded, or in the final graph.
     """
+    name = _names(recording)
     unchanged: Mapping[int, int] = {}
     for sentence, resolved in (("through", unchanged), ("through_planned", final)):
         for readers, sources in ((others, nodes), (nodes, others)):
@@ -319,7 +345,7 @@ def _relation(
                     *[f"{excess:,} more", recording.label(intermediates[-1])] * (excess > 1),
                 ]
                 members = " → ".join(names)
-                fields = {"reader": _name(recording, path[-1]), "node": _name(recording, path[0]), "members": members}
+                fields = {"reader": name(path[-1]), "node": name(path[0]), "members": members}
                 return [ACCOUNTS[sentence].format(**fields)]
             if path:
                 return []
@@ -379,21 +405,22 @@ def _node_sentence(
     final: Mapping[int, int],
     kernels_of: _KernelsOf,
     paths: Mapping[int, Sequence[int]],
+    name: Callable[[int], str],
 ) -> str:
     """Return a sentence about the kernel that computes ``node``, or about the reason why no kernel does."""
     last = final.get(node, node)
     if last in kernels_of and recording.schedule:
         numbers, kernels = kernels_of[last], recording.schedule.kernels
         if len(numbers) > 1:
-            words = {"node": _name(recording, node), "count": f"{len(kernels):,}"}
+            words = {"node": name(node), "count": f"{len(kernels):,}"}
             named = [f"{kernel + 1:,}" for kernel in numbers[:_MAX_NAMED]] + ["…"] * (len(numbers) > _MAX_NAMED)
             return ACCOUNTS["kernels"].format(**words, times=f"{len(numbers):,}", numbers=", ".join(named))
-        return ACCOUNTS["kernel"].format(node=_name(recording, node), **_kernel_words(recording, numbers[0]))
+        return ACCOUNTS["kernel"].format(node=name(node), **_kernel_words(recording, numbers[0]))
     if path := paths.get(node):
-        return _replaced_sentence(recording, path, kernels_of.get(final.get(path[-1], path[-1]), ()))
+        return _replaced_sentence(recording, path, kernels_of.get(final.get(path[-1], path[-1]), ()), name)
     is_leaf = recording.nodes.kind[last] in ("leaf", "input", "constant")
     state = "leaf" if is_leaf else "removed" if recording.nodes.gone[last] >= 0 else "planned"
-    return ACCOUNTS[state].format(node=_name(recording, node))
+    return ACCOUNTS[state].format(node=name(node))
 
 
 def _kernel_words(recording: Recording, kernel: int) -> dict[str, str]:
@@ -403,7 +430,9 @@ def _kernel_words(recording: Recording, kernel: int) -> dict[str, str]:
     return {"number": f"{kernel + 1:,}", "count": f"{len(kernels):,}", "members": members}
 
 
-def _replaced_sentence(recording: Recording, path: Sequence[int], kernels: Sequence[int]) -> str:
+def _replaced_sentence(
+    recording: Recording, path: Sequence[int], kernels: Sequence[int], name: Callable[[int], str]
+) -> str:
     """Return which rule replaced a removed node, or what is computed from it, and with what.
 
     ``path`` leads from the node to one whose replacement is in the final graph, and ``kernels`` compute that.
@@ -413,8 +442,8 @@ def _replaced_sentence(recording: Recording, path: Sequence[int], kernels: Seque
     index, new = replacements[changed]
     decision = recording.decisions[index]
     words = {
-        "node": _name(recording, path[0]),
-        "changed": _name(recording, changed),
+        "node": name(path[0]),
+        "changed": name(changed),
         "rule": decision.rule,
         "stage": recording.stages[decision.stage].name,
         "place": recording.label(new),

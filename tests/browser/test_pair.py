@@ -54,6 +54,18 @@ def quotient() -> Recording:
     return plan.prepare().recording
 
 
+def products() -> Recording:
+    """Return a program with several operations of one name, of which one has a variable of its own."""
+    x = ex.tensor(np.ones((8, 8)), name="x")
+    rows = ex.tanh(x @ x)
+    for _ in range(2):
+        rows = ex.tanh(rows @ x)
+    last = rows @ x
+    plan = ex.EvalPlan()
+    plan.register(last)
+    return plan.prepare().recording
+
+
 @pytest.fixture(scope="module")
 def program() -> Recording:
     """Return a softmax and a sum, each read by a product."""
@@ -67,7 +79,8 @@ def program() -> Recording:
 
 @pytest.mark.spec("V-2")
 @pytest.mark.parametrize(
-    "make", [sample.mlp, lambda: recorded("perceptron"), lambda: recorded("declined"), digits, likelihood, quotient]
+    "make",
+    [sample.mlp, lambda: recorded("perceptron"), lambda: recorded("declined"), digits, likelihood, quotient, products],
 )
 def test_two_nodes_are_answered_for_as_in_python(module, make):
     """For every pair the panel shows the decisions and sentences that Python finds."""
@@ -83,13 +96,14 @@ def test_two_nodes_are_answered_for_as_in_python(module, make):
 
 @pytest.mark.spec("Q-4")
 def test_two_boxes_are_answered_first_with_the_edge_between_them(show):
-    """The decisions that merged and removed nodes of both boxes are folded after the edge that separates kernels."""
-    view = show(ex.open(MODELS / "encoder.onnx").preview_plan().recording)
-    for name, modifiers in (("ls.0", []), ("ls.1", ["Shift"])):
+    """The decision that replaced the reader of both is folded after the edge that separates kernels."""
+    view = show(ex.open(MODELS / "resnet18.pnnx.param").preview_plan().recording)
+    for name, modifiers in (("convbn2d_0", []), ("maxpool", ["Shift"])):
         view.locator(f'.ex-graph .ex-closed[aria-label^="file {name}"]').click(modifiers=modifiers)
-    expect(view.locator(".ex-why h4")).to_have_text("ls.0 and ls.1")
-    first = view.locator(".ex-why .ex-card").first
-    expect(first).to_have_attribute("data-code", "other_consumers")
+    expect(view.locator(".ex-why h4")).to_have_text("convbn2d_0 and maxpool")
+    expect(view.locator(".ex-accounts li").first).to_contain_text(
+        "max_pool2d (maxpool) reads the result of add (convbn2d_0)"
+    )
     fold = view.locator(".ex-why details.ex-fold")
     expect(fold.locator("summary").first).to_contain_text("other decisions:")
     expect(fold.locator(".ex-card").first).to_be_hidden()

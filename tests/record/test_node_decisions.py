@@ -40,7 +40,7 @@ def test_a_node_that_reads_another_only_in_the_plan_is_reported_so() -> None:
     for value in (centred, deviation):
         plan.register(value)
     answer = plan.prepare().why(centred, deviation)
-    assert "In the final graph, sqrt reads the result of subtract through square → mean." in answer
+    assert "In the final graph, sqrt reads the result of subtract (centred) through square → mean." in answer
     assert "Neither reads" not in answer
 
 
@@ -99,6 +99,24 @@ def test_an_unread_node_is_said_to_be_unread_only_if_no_rule_replaced_a_reader()
         recording = recorded(name)
         removed = [node for node, gone in enumerate(recording.nodes.gone) if gone >= 0][:60]
         assert not any("nothing reads" in text for text in kernel_answers(recording, removed, removed)), name
+
+
+@pytest.mark.spec("Q-4")
+def test_nodes_of_one_name_are_told_apart_by_their_variables_or_numbers() -> None:
+    """A sentence about one of two products says which; a name that only one operation has stays as it is."""
+    x, w = ex.tensor(np.ones((8, 8)), name="x"), ex.tensor(np.ones((8, 8)), name="w")
+    for is_named in (True, False):
+        plan = ex.EvalPlan()
+        if is_named:
+            y = ex.tanh(x @ w) @ w
+            plan.register(y)
+        else:
+            plan.register(ex.tanh(x @ w) @ w)
+        recording = plan.prepare().recording
+        labels = [recording.label(node) for node in range(len(recording.nodes))]
+        tanh, last = labels.index("tanh"), len(labels) - 1 - labels[::-1].index("matmul")
+        reader = "matmul (y)" if is_named else "matmul (no. 2)"
+        assert kernel_answers(recording, [tanh], [last])[0].startswith(f"{reader} reads the result of tanh from memory")
 
 
 def test_an_answer_about_operators_of_a_file_uses_their_names() -> None:

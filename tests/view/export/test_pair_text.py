@@ -41,7 +41,7 @@ def test_two_nodes_without_a_common_decision_have_their_connection_described() -
     plan.register(aside)
     plan.prepare()
     way = "cumsum → tanh → cumsum → tanh → 12 more → cumsum"
-    assert f"tanh reads the result of first through {way}." in plan.why(first, last)
+    assert f"tanh (no. 9) reads the result of first through {way}." in plan.why(first, last)
     assert plan.why(last, first).splitlines()[-1] == plan.why(first, last).splitlines()[-1]
     assert "Neither reads the result of the other, nor anything computed from it." in plan.why(aside, last)
 

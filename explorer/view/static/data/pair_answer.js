@@ -88,13 +88,34 @@ function nodeSentences(trace, nodes, others, final) {
   return [...new Set(both.map((node) => account(trace, node, final, paths)))];
 }
 
-/** Return the label of a node, with the name of its operator if it is from a file: "relu (node_relu_1)". @param {import("./trace.js").Trace} trace @param {number} node */
+/** Return the label of a node, with the name of its operator, "relu (node_relu_1)", or, if several recorded operations have the label, its variable or number. @param {import("./trace.js").Trace} trace @param {number} node */
 function nameOf(trace, node) {
   const { scopes } = trace.recording;
   let row = trace.nodes.scope[node];
   while (row >= 0 && !scopes[row].type) row = scopes[row].parent;
   const label = trace.label(node);
-  return row < 0 || scopes[row].name === label ? label : `${label} (${scopes[row].name})`;
+  if (row >= 0) return scopes[row].name === label ? label : `${label} (${scopes[row].name})`;
+  const same = namesakes(trace).get(label) ?? [];
+  if (same.length < 2) return label;
+  const variable = trace.variable(node);
+  if (variable && same.filter((other) => trace.variable(other) === variable).length < 2) return `${label} (${variable})`;
+  return same.includes(node) ? `${label} (no. ${grouped(same.indexOf(node) + 1)})` : label;
+}
+
+/** @type {WeakMap<import("./trace.js").Trace, Map<string, number[]>>} */
+const NAMESAKES = new WeakMap();
+
+/** Return label → the recorded operations that have it. @param {import("./trace.js").Trace} trace @returns {Map<string, number[]>} */
+function namesakes(trace) {
+  let nodesOf = NAMESAKES.get(trace);
+  if (!nodesOf) {
+    NAMESAKES.set(trace, (nodesOf = new Map()));
+    const { kind, born, label } = trace.nodes;
+    for (let node = 0; node < trace.count; node++) {
+      if (kind[node] === "operation" && born[node] < 0) (nodesOf.get(label[node]) ?? nodesOf.set(label[node], []).get(label[node])).push(node);
+    }
+  }
+  return nodesOf;
 }
 
 /** Whether a decision is about the kernels that nodes run in. @param {import("./trace.js").Trace} trace @param {number} index */
