@@ -64,8 +64,8 @@ class Buffers(Pass):
     )
     in_place = Reason(
         "in_place",
-        "{count:result is written over its operand|results are written over their operands}, instead of into new "
-        "memory, because nothing reads the old values afterwards: {written} over {operands}. This saves "
+        "{count:result is written over its operand|results are written over their operands} ({written} over "
+        "{operands}), instead of into new memory, because nothing reads the operand afterwards. This saves "
         "{saved_bytes}.",
         meaning="NumPy's out= does the same: np.add(x, y, out=x).",
         change="Read or request the operand later: it is then not overwritten.",

@@ -121,16 +121,17 @@ class Order(Pass):
     rule = RuleInfo("Lanes", "Independent kernels run concurrently, on as many threads as there are lanes.")
     together = Reason(
         "together",
-        "The {count} kernels run on {lanes} threads, because these form {chains:chain}, and independent chains can run "
-        "at the same time. This takes an estimated {together_us}; one kernel after another would take {alone_us}.",
+        "The {count} kernels run on {lanes} threads, because the kernels form {chains:chain}, and independent chains "
+        "can run at the same time. This takes an estimated {together_us}; one kernel after another would take "
+        "{alone_us}.",
         meaning="A kernel is one operation, or several fused ones. In a chain, each kernel needs the result of the "
         "previous one. Chains are independent if neither reads a result of the other.",
         change="ex.EvalPlan(lanes=1) runs one kernel at a time.",
     )
     nothing_independent = Reason(
         "nothing_independent",
-        "One kernel runs at a time, even though {lanes} threads are available, because each of the {count} kernels "
-        "except the first needs the result of the previous one.",
+        "One kernel runs at a time, even though {lanes} threads are available, because each kernel needs the "
+        "result of the previous one. The plan has {count:kernel}.",
         meaning="A kernel is one operation, or several fused ones. Only kernels that do not need each other's results "
         "can run at the same time.",
     )

@@ -68,7 +68,8 @@ class UpdateInPlace(Pass):
         meaning="A kernel is one operation, or several fused ones. A step that fails or is interrupted leaves all "
         "parameters unchanged, so updates run last and must not fail. Elementwise updates overwrite an operand, as `p "
         "-= step` does in NumPy.",
-        change="Read the old value later, or use an operation that may fail: such an update is not done in place.",
+        change="The update gets new memory if the old value is still needed after it, for example as an output, or if "
+        "the update uses an operation that may fail.",
     )
     read_later = Reason(
         "read_later",

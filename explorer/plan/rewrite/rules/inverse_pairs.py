@@ -43,9 +43,10 @@ class InversePair(Rule, abstract=True):
     numerics = "rounding"
     undone = Reason(
         "inverse",
-        "`{outer}` and `{inner}` are both removed and `{x}` is used directly, because `{outer}` undoes `{inner}` for "
-        "all numbers that `{x}` can contain.",
-        meaning="An operation applied to the result of its inverse gives back the original number.",
+        "`{outer}` and `{inner}` are both removed and `{x}` is used directly, because in exact arithmetic, `{outer}` "
+        "undoes `{inner}` for all numbers that `{x}` can contain.",
+        meaning="In exact arithmetic, an operation applied to the result of its inverse gives back the original "
+        "number. In floating point, the operations as written may round or overflow; the original number does not.",
         change='ex.EvalPlan(without=["simplify"]) computes both.',
     )
     dtype = Reason(
@@ -111,9 +112,10 @@ class ExpOfLog(InversePair):
 
     exp_log = Reason(
         "exp_log",
-        "`{outer}` and `{inner}` are both removed and `{x}` is used directly, because exp(log(x)) = x for every "
-        "positive x, and `{x}` is always positive.",
-        meaning="The operation that produces a value determines its range: results of exp, for example, are positive.",
+        "`{outer}` and `{inner}` are both removed and `{x}` is used directly, because exp(log(x)) is x, except for "
+        "rounding, for every x ≥ 0, and `{x}` is never negative.",
+        meaning="The operation that produces a value determines its range: results of exp, for example, are never "
+        "negative.",
     )
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
@@ -199,10 +201,10 @@ class SquareOfSqrt(InversePair):
 
     minus_zero = Reason(
         "minus_zero",
-        "`{outer}` of `{inner}` is computed as written, not replaced by its operand `{x}`, because `{x}` may contain "
-        "−0.0, for which (√x)² is 0.0.",
-        meaning="(√x)² is x for every x ≥ 0, except that √(−0.0) is −0.0, and its square is 0.0. −0.0 and 0.0 compare "
-        "equal, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
+        "`{outer}` of `{inner}` is computed as written, not replaced by `{x}`, the operand of `{inner}`, because "
+        "`{x}` may contain −0.0, for which (√x)² is 0.0.",
+        meaning="Except for rounding, (√x)² is x for every x ≥ 0, but √(−0.0) is −0.0, and its square is 0.0. −0.0 and "
+        "0.0 compare equal, but 1 / 0.0 is ∞ and 1 / −0.0 is −∞.",
         change="If the sign of zeros does not matter, write the operand itself instead of the two operations.",
     )
     square_sqrt = Reason(

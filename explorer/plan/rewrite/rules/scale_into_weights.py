@@ -99,8 +99,8 @@ class IntoWeights(Rule, abstract=True):
     )
     digits = Reason(
         "dtype",
-        "`{operation}` is computed as written, not moved into the weights of `{product}`, because the changed "
-        "weights would be rounded, which requires float32 or a wider dtype, but `{product}` is {given}.",
+        "`{operation}` is computed as written, not moved into the weights of `{product}`, because the new weights "
+        "would be rounded once more. This is done only in float32 or a wider dtype, but `{product}` is {given}.",
         meaning="(x @ W) · s is x @ (W · s) in exact arithmetic. The new weights W · s are rounded to their dtype.",
         change="Convert the operands to float32 or float64: x.astype(...).",
     )

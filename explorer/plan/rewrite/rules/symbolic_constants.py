@@ -106,18 +106,18 @@ class ProductWithOneHotRows(Rule):
     picked = Reason(
         "one_hot_rows",
         "The matrix product is not computed: {parts} of `{other}` are selected by the indices `{labels}` instead, "
-        "because each {line} of the other factor is one-hot, with its 1 at such an index.",
+        "because {line} i of the other factor is one-hot, with its 1 at index `{labels}`[i].",
         meaning="A one-hot row has a single 1, like a row of np.eye: np.eye(3)[labels] @ x is x[labels], and "
         "x @ np.eye(3)[labels].T is x[:, labels]. The product as written also adds 0 times the other elements of x, "
-        "which is NaN if these elements contain ∞ or NaN.",
+        "which is NaN if one of these elements is ∞ or NaN.",
     )
     added = Reason(
         "one_hot_rows",
         "The matrix product is not computed: {parts} of `{other}` are added to zeros at the indices `{labels}` "
-        "instead (scatter-add). Each {line} of the other factor is one-hot, with its 1 at such an index.",
+        "instead (scatter-add), because {line} i of the other factor is one-hot, with its 1 at index `{labels}`[i].",
         meaning="A one-hot row has a single 1, like a row of np.eye: np.add.at(zeros, labels, x) changes zeros to "
         "np.eye(3)[labels].T @ x. The product as written also adds 0 times the other elements of x, which is NaN if "
-        "these elements contain ∞ or NaN.",
+        "one of these elements is ∞ or NaN.",
     )
     dtype = Reason(
         "dtype",
