@@ -368,7 +368,7 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     scale_into_weights.TermsOfWeights.checked: (lambda: given(5, 6) @ w + row + ramp(6), NET),
     scale_into_weights.FactorIntoWeights.harmful: (lambda: (given(5, 6) @ w) * (row * 1e200), NET),
     scale_into_weights.TermsOfWeights.harmful: (lambda: given(5, 6) @ w + row * 1e20 + row, NET),
-    scale_into_weights.FactorIntoWeights.shape: lambda: (given(5, 6) @ w) * ramp(5, 1),
+    scale_into_weights.FactorIntoWeights.column_factors: lambda: (given(5, 6) @ w) * ramp(5, 1),
     scale_into_weights.FactorIntoWeights.exact: lambda: (
         (given(5, 6, dtype="uint8").astype("float32") @ ramp(6, 6, dtype="int8").astype("float32"))
         * ramp(6, dtype="float32")

@@ -117,7 +117,7 @@ def factor_facts(at: At, node: Expr) -> Facts:
     return {"product": site.product, "factor": base(at, site.other), "work": work}
 
 
-@of_nodes(FactorIntoWeights.shape, holds=lambda at, node: not scaled_weights(at, node))
+@of_nodes(FactorIntoWeights.column_factors, holds=lambda at, node: not scaled_weights(at, node))
 def factor_shape(at: At, node: Expr) -> Facts:
     return {**factor_facts(at, node), "shape": shape_text(around(at, node).other)}
 

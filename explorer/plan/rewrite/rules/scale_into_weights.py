@@ -144,7 +144,7 @@ class FactorIntoWeights(IntoWeights):
         "even if (x @ W) · s does not. A plan therefore checks W · s.",
         change='Use ex.EvalPlan(numerics="fast"), which does not check the values.',
     )
-    shape = Reason(
+    column_factors = Reason(
         "shape",
         "The {work} by `{factor}` is computed as written, not moved into the weights of "
         "`{product}`, because `{factor}` ({shape}) varies along an axis that the weights do not have.",
@@ -195,7 +195,7 @@ class FactorIntoWeights(IntoWeights):
             return other_type(product, node, node, factor)
         placement = _placement(product, axes, graph)
         if placement is None:
-            return self.shape.declined(**facts, shape="×".join(map(str, factor.shape)))
+            return self.column_factors.declined(**facts, shape="×".join(map(str, factor.shape)))
         index, shape_in_weights = placement
         scaled = graph.operands(product)[index]
         if scaled.dtype != node.dtype or node.dtype.kind not in "fc" or node.dtype.itemsize < DIGITS:
