@@ -104,6 +104,17 @@ def test_two_boxes_are_answered_first_with_the_edge_between_them(show):
     expect(view.locator(".ex-accounts li").first).to_contain_text(
         "max_pool2d (maxpool) reads the result of add (convbn2d_0)"
     )
+    expect_folded(view)
+    view.locator('.ex-graph .ex-closed[aria-label^="file maxpool"]').click()
+    view.locator('.ex-graph .ex-closed[aria-label^="file layer1"]').click(modifiers=["Shift"])
+    edge = view.locator(".ex-why h4 + .ex-edge-ends")
+    expect(edge).to_contain_text("maxpool / relu → layer1 / 0")
+    expect(view.locator(".ex-edge-ends + .ex-card").first).to_have_attribute("data-code", "other_consumers")
+    expect_folded(view)
+
+
+def expect_folded(view):
+    """Check that the other decisions of an answer are hidden until the reader opens them."""
     fold = view.locator(".ex-why details.ex-fold")
     expect(fold.locator("summary").first).to_contain_text("other decisions:")
     expect(fold.locator(".ex-card").first).to_be_hidden()

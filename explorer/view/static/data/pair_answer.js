@@ -33,6 +33,13 @@ function decisionsBetween(trace, nodes, others) {
   return indices;
 }
 
+/** Return the edges between two sides, as [operand, reader], that a decision did not fuse. @param {import("./trace.js").Trace} trace @param {number} index @param {number[]} nodes @param {number[]} others @returns {[number, number][]} */
+export function edgesBetween(trace, index, nodes, others) {
+  const replacement = new Map(trace.recording.substitutions.map(([, old, node]) => [old, node]));
+  const sides = [nodes, others].map((side) => withReplacements(replacement, side));
+  return trace.declinedEdges(index, index + 1).filter(([operand, reader]) => sides.some((side, at) => side.has(operand) && sides[1 - at].has(reader)));
+}
+
 /** Return nodes and all their replacements, one after another. @param {Map<number, number>} replacement @param {number[]} nodes @returns {Set<number>} */
 function withReplacements(replacement, nodes) {
   const reached = new Set();

@@ -1,6 +1,6 @@
 // The panel of two selected nodes or boxes: the decisions about both, or the fate of each.
 
-import { pairAnswer } from "../data/pair_answer.js";
+import { edgesBetween, pairAnswer } from "../data/pair_answer.js";
 import { fitting, heading } from "./elements.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
@@ -26,7 +26,15 @@ export class PairPanel {
     const shown = (indices) => indices.map((index) => decisionCard.card(index));
     const none = isCommon ? [] : [heading("no decision is about both")];
     const folded = further.length ? [html("details", { class: "ex-fold" }, html("summary", {}, `other decisions: ${grouped(further.length)}`), ...shown(further))] : [];
-    return [title, ...shown(cards), ...none, ...(list ? [list] : []), ...folded, ...this.parts.cut.content(nodes, others)];
+    const edges = nodes.length > 1 || others.length > 1 ? cards.flatMap((index) => [...this.#edges(index, nodes, others), decisionCard.card(index)]) : shown(cards);
+    return [title, ...edges, ...none, ...(list ? [list] : []), ...folded, ...this.parts.cut.content(nodes, others)];
+  }
+
+  /** Return lines with the edges between two boxes that a decision did not fuse. @param {number} index @param {number[]} nodes @param {number[]} others */
+  #edges(index, nodes, others) {
+    const { trace } = this.parts;
+    const end = (node) => this.parts.link(node, trace.whereText(node));
+    return edgesBetween(trace, index, nodes, others).map(([operand, reader]) => html("div", { class: "ex-soft ex-edge-ends" }, end(operand), " → ", end(reader)));
   }
 
   #link({ node, box }) {
