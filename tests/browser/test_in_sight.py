@@ -184,3 +184,28 @@ def test_a_stage_that_is_entered_shows_what_it_changed(page):
         changed, seen = page.evaluate(CHANGED)
         assert changed > 4
         assert seen > 0
+
+
+@pytest.mark.spec("V-25")
+def test_the_start_of_a_graph_stays_below_the_header_when_a_stage_is_entered(page):
+    """A view that already shows a change does not move, and a graph begins below a header of two lines."""
+    resize(page, 1280, 720)
+    for name in ("resnet18.pnnx.param", "resnet18.onnx"):
+        mount(page, payload(ex.open(MODELS / name).preview_plan().recording, position=0, height=720))
+        top = page.locator(".ex-node").first
+        header = page.locator(".ex-say")
+        assert top.bounding_box()["y"] >= bottom(header)
+        page.evaluate("view.goStage('fuse')")
+        drawn(page)
+        assert top.bounding_box()["y"] >= bottom(header)
+        page.evaluate("view.goStage('recorded')")
+        drawn(page)
+        page.evaluate("view.fit()")
+        assert page.evaluate("view.camera.isFitted(view.placement.size)")
+        assert top.bounding_box()["y"] >= bottom(header)
+    assert page.evaluate("view.parts.sentence.lines()") > 10  # the last header has two lines
+
+
+def bottom(part):
+    place = part.bounding_box()
+    return place["y"] + place["height"]

@@ -30,6 +30,8 @@ export class Camera {
     this.smallest = SMALLEST;
     /** the world rectangle that was visible last @type {number[] | undefined} */ this.seen = undefined;
     /** the rectangles over the canvas: left, top, right, bottom in px of the viewport @type {() => number[][]} */ this.overlays = () => [];
+    /** px that further lines of the sentence cover at the top @type {() => number} */ this.header = () => 0;
+    /** px above the viewport's part into which a graph was fitted last */ this.top = 0;
     /** px that a drawer covers at the right and at the bottom @type {() => number[]} */ this.covered = () => [0, 0];
   }
 
@@ -53,11 +55,11 @@ export class Camera {
     return this.world.classList.contains("ex-gliding");
   }
 
-  /** Return the part of a viewport that no drawer covers. @param {{width: number, height: number}} view */
+  /** Return the part of a viewport below the header that no drawer covers. @param {{width: number, height: number}} view */
   free(view = this.viewport()) {
     const [right, bottom] = this.covered();
     const left = (room, covered) => (room - covered > 4 * ROOM ? room - covered : room);
-    return { width: left(view.width, right), height: left(view.height, bottom) };
+    return { width: left(view.width, right), height: left(view.height, bottom) - this.top };
   }
 
   /** Return the largest scale, up to a limit, at which a whole world rectangle is visible and not covered. @param {number[]} size its width and height */
@@ -75,6 +77,8 @@ export class Camera {
 
   /** Center a world rectangle. The minimum scale `opening` keeps text legible. If the rectangle does not fit at this scale, show its top, or its left if values flow to the `right`, centered across the flow on the items at its start. @param {number[]} size @param {number} [opening] @param {boolean} [right] @param {(length: number, room: number) => number | undefined} [beginning] returns the center of the items within `length` of the start that fit into `room` */
   fit([width, height], opening = 0, right = false, beginning = undefined) {
+    // A margin is free in any case.
+    this.top = Math.max(0, this.header() - ROOM / 2);
     const view = this.free();
     if (!view.width || !view.height || !width || !height) return;
     const whole = this.whole([width, height]);
@@ -87,7 +91,7 @@ export class Camera {
       return along ? ROOM : middle === undefined ? spare / 2 : Math.min(ROOM, Math.max(spare - ROOM, room / 2 - middle * this.scale));
     };
     this.x = at(view.width, width, right, view.height);
-    this.y = at(view.height, height, !right, view.width);
+    this.y = this.top + at(view.height, height, !right, view.width);
     this.#apply(!opening);
   }
 
@@ -149,7 +153,7 @@ export class Camera {
     const [wide, high] = size.map((length) => length * this.scale);
     if (this.isFitted(size, known)) {
       this.smallest = Math.min(SMALLEST, this.whole(size));
-      return this.stand(this.whole(size), size[0] / 2, size[1] / 2, false, this.free());
+      return this.stand(this.whole(size), size[0] / 2, size[1] / 2 - this.top / this.whole(size), false, this.free());
     }
     const moved = (at, length, then, room, along) => (along && length > room && at >= 0 ? Math.min(at, ROOM) : at + (room - then) / 2);
     this.x = moved(this.x, wide, known.width, now.width, right);
@@ -160,8 +164,8 @@ export class Camera {
   /** Whether a whole world of this size is fitted into a viewport or into its part that no drawer covers. @param {number[]} size @param {{width: number, height: number}} view */
   isFitted(size, view = this.viewport()) {
     const [wide, high] = size.map((length) => length * this.scale);
-    const fills = (room) => Math.abs(this.scale - this.whole(size, room)) < 1e-9 && Math.abs(room.width - wide - 2 * this.x) < 2 && Math.abs(room.height - high - 2 * this.y) < 2;
-    return fills(view) || fills(this.free(view));
+    const fills = (room) => Math.abs(this.scale - this.whole(size, room)) < 1e-9 && Math.abs(room.width - wide - 2 * this.x) < 2 && Math.abs(room.height - high - 2 * (this.y - this.top)) < 2;
+    return fills({ width: view.width, height: view.height - this.top }) || fills(this.free(view));
   }
 
   /** Whether a whole world of this size is visible. */

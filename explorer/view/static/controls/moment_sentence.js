@@ -18,9 +18,14 @@ export class Sentence {
     this.resized.observe(this.text);
   }
 
+  /** Measure the px of the canvas that the lines after the first cover. */
+  lines() {
+    return Math.max(0, this.said.offsetHeight - this.root.offsetHeight);
+  }
+
   #measure() {
-    const { said, text, root } = this;
-    this.excess = Math.max(0, said.offsetHeight - root.offsetHeight);
+    const { said, text } = this;
+    this.excess = this.lines();
     said.classList.toggle("ex-over", this.excess > 0);
     put(said, "tabindex", (text.offsetHeight > said.offsetHeight || hasFocus(said)) && 0);
   }

@@ -84,7 +84,7 @@ export class Selection {
     this.visit(node);
   }
 
-  /** Scroll the changes of a step or of an entered whole stage into view by the minimal motion. The selection has priority in a new stage or if it is part of the change. @param {boolean} enters whether the stage is new */
+  /** Scroll the changes of a step into view by the minimal motion, and those of an entered whole stage if none is visible. The selection has priority in a new stage or if it is part of the change. @param {boolean} enters whether the stage is new */
   follow(enters) {
     const { scene, placement, camera, now } = this.view;
     const isStage = enters && now.whole;
@@ -93,7 +93,7 @@ export class Selection {
     rects.sort((a, b) => a[1] - b[1] || a[0] - b[0]);
     const isSeen = ([x, y, wide, high]) => camera.shows([x, y, x + wide, y + high]);
     if (isStage && !rects.every(isSeen) && camera.whole(placement.size) >= LEGIBLE) camera.fit(placement.size);
-    else if (rects.length) camera.reveal(...rects.map((rect) => around([rect], MARGIN)));
+    else if (rects.length && !(isStage && rects.some(isSeen))) camera.reveal(...rects.map((rect) => around([rect], MARGIN)));
     if (this.rect && (enters || scene.attention.includes(this.slot))) camera.reveal(around([this.rect], MARGIN));
   }
 

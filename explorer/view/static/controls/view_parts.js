@@ -80,6 +80,7 @@ export class ViewParts {
     this.source.watch(this.stage);
     this.minimap.corner.others = [view.heat.legend, this.crumbs, this.search.root];
     view.camera.overlays = () => this.#overlays();
+    view.camera.header = () => this.sentence.lines();
     view.camera.covered = () => this.#covered();
     this.bottom = html("div", { class: "ex-bottom", hidden: timeline.end === 0 }, this.#transport(), this.hint, this.timelineSlider.root, html("div", { class: "ex-sum" }, this.cost));
     const of = view.callbacks.side ? `, ${view.callbacks.side}` : "";
