@@ -60,6 +60,7 @@ PLAIN_TEXT = """
     condition formula loop operator shapes text values requested for written calls divide divided
     copied copies copy join joins left picked round start work chosen divides effect harm near others picks plans
     changes program absolute cosine counts pass match slices concatenation steps variable variables
+    code fault form has line method own times total used
 """
 PLAIN = frozenset(PLAIN_TEXT.split())
 """words in the planner's code and strings that a NumPy user knows; every other one is a term"""

@@ -448,7 +448,7 @@ class Net:
         >>> net.output(net.Relu(net.input("x", (2,)), "y"))
         >>> other = net.with_definition(net.definition)
         >>> other.insert("Tanh", "y")
-        'y_Tanh'
+        'tanh'
         >>> print(net.diff(other).text().splitlines()[1])
         operators: 1 as before, 1 added (Tanh)
         """

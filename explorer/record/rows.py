@@ -277,7 +277,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a kernel runs, as a compiler or runtime reports it; "" for what it does not report."""
+    """Location and form of a kernel, as a compiler or runtime reports them; "" for what it does not report."""
 
     name: str = ""
     """name of the kernel in the compiler or runtime, such as ``FusedConv``"""
