@@ -150,7 +150,7 @@ class NetDefinition:
 
     @property
     def stated(self) -> list[tuple[str, str]]:
-        """What the file states about itself, with its description first."""
+        """Statements of the file about itself, with its description first."""
         return [("description", self.doc), *self.metadata] if self.doc else [*self.metadata]
 
     @property
