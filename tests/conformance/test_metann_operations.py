@@ -292,7 +292,7 @@ def test_illegal_operands_raise_an_error_when_they_are_written() -> None:
     matrix, vector = ex.tensor(np.ones((2, 3))), ex.tensor(np.ones(2, np.float32))
     for write, operation, rule in (
         (lambda: matrix + vector, "add", "aligned at their last axes"),
-        (lambda: matrix @ matrix, "matmul", "the last axis of a"),
+        (lambda: matrix @ matrix, "matmul", "the last axis of matrix (3)"),
         (lambda: ex.nll_loss(matrix, vector), "nll_loss", "the same shape"),
         (lambda: ex.relu(ex.tensor([True])), "relu", "real numbers"),
         (lambda: ex.exp(matrix, vector), "exp", "must have 1 operand"),

@@ -70,7 +70,7 @@ def test_the_plan_reports_what_was_computed_first(tmp_path: Path) -> None:
     (decision,) = [entry for entry in plan.recording.decisions if entry.code == "computed_first"]
     assert stage.purpose.startswith("Report the values that were computed before planning")
     assert decision.facts == {"count": 1, "value": "shape", "operator": "Reshape_2", "text": "[2, 3]"}
-    assert "1 operation was computed before planning" in plan.explain()
+    assert "1 operation was computed before the plan was built" in plan.explain()
     plan.eval()
     assert len(decision.subjects) == 1
 

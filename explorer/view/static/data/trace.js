@@ -266,7 +266,8 @@ export class Trace {
 
   /** Return the family of a node's operation, "" if its declaration states none. @param {number} node @returns {string} */
   familyOf(node) {
-    const { families, operations } = this.recording;
+    // Recordings saved by older versions have no families.
+    const { families = {}, operations } = this.recording;
     return families[operations[this.nodes.operation[node]]] ?? "";
   }
 
