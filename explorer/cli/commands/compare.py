@@ -41,13 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="the reference: a model file, onnxruntime, litert, onnx.reference, or a .npz file of operands",
     )
     parser.add_argument("file", metavar="B", type=Path, help=f"the model file to compare: {file_argument.GRAPHS}")
-    parser.add_argument(
-        "--input",
-        metavar="IN[:KEY]",
-        action="append",
-        default=[],
-        help="a .npz or .npy file, or a picture; may be repeated; omit it for a model without inputs",
-    )
+    image_inputs.declare_input(parser)
     parser.add_argument(
         "--tolerance",
         metavar="X",

@@ -33,13 +33,7 @@ _SHOWN, _LONGEST = 8, 60
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     file_argument.arguments(parser, weights=False)
-    parser.add_argument(
-        "--input",
-        metavar="IN[:KEY]",
-        action="append",
-        default=[],
-        help="a .npz or .npy file, or a picture; may be repeated; omit it for a model without inputs",
-    )
+    image_inputs.declare_input(parser)
     parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="the .npz file to write the outputs to")
     parser.add_argument(
         "--top",

@@ -24,6 +24,17 @@ def is_picture(text: str) -> bool:
     return text.lower().endswith(EXTENSIONS)
 
 
+def declare_input(parser: argparse.ArgumentParser) -> None:
+    """Declare the inputs of a command that runs a model."""
+    parser.add_argument(
+        "--input",
+        metavar="IN[:KEY]",
+        action="append",
+        default=[],
+        help="a .npz or .npy file, or a picture; may be repeated; omit it for a model without inputs",
+    )
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options for converting images to arrays."""
     group = parser.add_argument_group(
