@@ -227,7 +227,7 @@ export interface PayloadTables {
   options: OptionTable;
 }
 
-/** Where a kernel runs, as a compiler or runtime reports it; "" for what it does not report. */
+/** Location and form of a kernel, as a compiler or runtime reports them; "" for what it does not report. */
 export interface Placement {
   name: string;
   computed_by: string;
