@@ -14,6 +14,10 @@ JOBS   ?= 2
 ARGS   ?=
 MODEL  ?=
 
+# tests of values, which also run with compiled kernels
+COMPILED := $(addprefix tests/laws/test_,$(addsuffix .py,bound_kernels half_precision kernels movement numerics zeros)) \
+	tests/soak/test_numbers.py tests/soak/test_onnx_suite.py
+
 BIN    := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 ROOT   := $(if $(filter 0,$(shell id -u)),--allow-root)
@@ -23,7 +27,7 @@ ROOT   := $(if $(filter 0,$(shell id -u)),--allow-root)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab show site test check format features notebooks bench hosts soak mutants clean
+.PHONY: help setup lab show docs test check format features notebooks bench hosts soak mutants clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,8 +39,8 @@ setup: $(VENV)/.ready ## create .venv (other targets do this automatically)
 lab: $(VENV)/.lab ## open JupyterLab on the notebooks (ARGS=--no-browser without a screen)
 	$(BIN)/jupyter lab --notebook-dir=. --FileContentsManager.preferred_dir=notebooks $(ROOT) $(ARGS)
 
-site: $(VENV)/.ready ## write the notebooks as static pages, site/index.html (ARGS="-o FOLDER")
-	$(BIN)/explorer site $(sort $(wildcard notebooks/*.ipynb)) --title "Explorer, step by step" $(ARGS)
+docs: $(VENV)/.ready ## build the documentation site, build/site/index.html
+	$(BIN)/python assets/documentation/build.py
 
 show: $(VENV)/.ready ## explore a model file: make show MODEL=net.pnnx.param
 	@test -n "$(MODEL)" || { echo "make show needs a model file: make show MODEL=net.pnnx.param" >&2; exit 2; }
@@ -70,8 +74,13 @@ features: $(VENV)/.ready ## write FEATURES.md from the tests
 notebooks: $(VENV)/.ready ## run the notebooks in place, and remove widget state and times
 	$(BIN)/python tests/notebooks/execute.py $(ARGS)
 
-soak: $(VENV)/.ready ## run long tests: fuzzing, killed saves, every case
-	$(PYTEST) -n $(JOBS) --dist loadscope -m soak tests $(ARGS)
+# The second part compiles the kernels of all plans, and also runs after failures of the first part.
+soak: $(VENV)/.ready ## run long tests: fuzzing, killed saves, every case, and values of compiled kernels
+	@status=0; failed() { test $$1 -eq $(if $(ARGS),5,0) || status=$$1; }; \
+	$(PYTEST) -n $(JOBS) --dist loadscope -m soak tests $(ARGS) || failed $$?; \
+	EXPLORER_TEST_KERNELS=native EXPLORER_SOAK_NUMBERS=0.25 $(PYTEST) -n $(JOBS) --dist loadscope \
+		-m "not numpy_bits" $(COMPILED) $(ARGS) || failed $$?; \
+	exit $$status
 
 mutants: $(VENV)/.ready ## change the code, and list changes that no test detects (ARGS="--only plan", ARGS="--sample 20 --seed 1")
 	$(BIN)/python -m tests.mutants.run $(ARGS)

@@ -200,6 +200,14 @@ LESSONS = (
         ("02", "12"),
         30,
     ),
+    Lesson(
+        "20_one_model_several_compilers",
+        "one model, several compilers",
+        "what Explorer, Inductor, onnxruntime and XLA fuse in the same models, and what they refuse, in their words",
+        "read what several compilers do with one model, which operations they fuse, and why they refuse others",
+        ("09",),
+        25,
+    ),
 )
 LINKED = (
     "arena", "batch", "broadcast", "dedup", "elementwise", "flops", "fused", "inlined", "kernel", "lane", "live",
@@ -256,7 +264,7 @@ def table() -> str:
 
 def glossary() -> str:
     """The page of terms; each has an anchor of its own."""
-    entries = [f"### {term}\n\n{text[0].upper()}{text[1:]}.\n" for term, text in GLOSSARY.items()]
+    entries = [f"## {term}\n\n{text[0].upper()}{text[1:]}.\n" for term, text in GLOSSARY.items()]
     return "# Terms of the planner\n\nThis page is written by `python assets/course.py`.\n\n" + "\n".join(entries)
 
 

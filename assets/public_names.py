@@ -10,6 +10,7 @@ STUB = Path(explorer.__file__).with_suffix(".pyi")
 _HEAD = '''\
 """Public names, written by assets/public_names.py; at run time, each is imported at its first use (__init__.py)."""
 
+# The star import is all operations, and the order is that of the lists of names.
 # ruff: noqa: F403, I001
 
 '''

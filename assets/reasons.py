@@ -13,7 +13,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from explorer.plan.graph.numerics import EFFECTS  # noqa: E402
 from explorer.plan.graph.reasons import CATALOGUE, Reason, RuleInfo  # noqa: E402
-from explorer.plan.passes import ShapeValues, Simplify  # noqa: E402
+from explorer.plan.passes import Codegen, JoinRows, ShapeValues, Simplify  # noqa: E402
 from explorer.plan.pipeline import PIPELINE, pass_of  # noqa: E402
 from explorer.plan.rewrite.constant_folding import Folding  # noqa: E402
 from explorer.plan.rewrite.rule import Rule  # noqa: E402
@@ -56,7 +56,7 @@ def _sections() -> Iterator[tuple[str, str, tuple[type, ...]]]:
         return owners
 
     # Values that determine shapes are computed before the passes of every plan.
-    for kind in dict.fromkeys([ShapeValues, *[type(pass_of(step)) for step in PIPELINE]]):
+    for kind in dict.fromkeys([ShapeValues, *[type(pass_of(step)) for step in PIPELINE], JoinRows, Codegen]):
         infos = [value for value in vars(kind).values() if isinstance(value, RuleInfo) and value is not kind.info]
         names = "".join([f"\n- `{info.name}`: {info.purpose}" for info in infos])
         yield f"## {kind.name}", f"{kind.purpose}{names and chr(10) + names}", new(kind)
@@ -96,7 +96,9 @@ def _example(reason: Reason) -> tuple[str, bool]:
     program = OCCASIONS[reason]
     function = program[0] if isinstance(program, tuple) else program
     lines, _ = inspect.getsourcelines(function)
-    written = re.search(r"lambda: (.*?)(?:, (?:\{.*\}|FAST|NET)\))?,$", lines[0].strip()) if len(lines) == 1 else None
+    written = (
+        re.search(r"lambda: (.*?)(?:, (?:\{.*\}|FAST|NATIVE|NET)\))?,$", lines[0].strip()) if len(lines) == 1 else None
+    )
     text = f"{f', `{written[1]}`' if written else ''}: {recording.reason(decision)}"
     return text, decision.verdict == "applied"
 

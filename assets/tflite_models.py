@@ -197,13 +197,20 @@ class Writer:
             "Outputs": self.numbers([indices_by_name[name] for name in node.outputs]),
         }
         if node.options:
-            values = {
-                key: self.numbers(value) if isinstance(value, (list, tuple)) else value
-                for key, value in node.values.items()
-            }
-            fields["BuiltinOptionsType"] = getattr(tflite.BuiltinOptions, node.options)
-            fields["BuiltinOptions"] = self.table(node.options, values)
+            values = {key: self.option(value) for key, value in node.values.items()}
+            newer = "2" * (not hasattr(tflite.BuiltinOptions, node.options))
+            kinds = getattr(tflite, f"BuiltinOptions{newer}")
+            fields[f"BuiltinOptions{newer}Type"] = getattr(kinds, node.options)
+            fields[f"BuiltinOptions{newer}"] = self.table(node.options, values)
         return self.table("Operator", fields)
+
+    def option(self, value: Any) -> Any:
+        """Write an option's string, bytes or list, and return its offset; return a number."""
+        if isinstance(value, str):
+            return self.builder.CreateString(value)
+        if isinstance(value, bytes):
+            return self.builder.CreateByteVector(value)
+        return self.numbers(value) if isinstance(value, (list, tuple)) else value
 
     def code(self, type: str, custom: str) -> int:
         """Write an operator code."""

@@ -29,7 +29,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = ["evaluate", "exercise", "explore", "function", "grad", "open", "save", "tensor"]
 
@@ -76,6 +76,7 @@ _NAMES = {
     "plan": "Again Applied Declined default_passes Pass passes Reason reason Rule",
     "plan.rewrite.pattern": "pattern",
     "record": "Decision Recording",
+    "reports": "compare",
     "run": "default_plan eval_register EvalPlan evaluate Handle",
     "run.calibrate": "calibrate",
     "run.diagnosis.what_if": "WhatIf",
@@ -88,7 +89,7 @@ _NAMES = {
 """Module → its public names, each of which is imported on first use. All other names of ``ex`` are registered
 operations. ``python assets/public_names.py`` writes the names to __init__.pyi for editors and mypy."""
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
-_PACKAGES = ("layers", "ops", "testing", "train")
+_PACKAGES = ("array_api", "layers", "ops", "testing", "train")
 """packages that are public names; all others must be imported explicitly"""
 _OPERATIONS = ("ops", "data.type_erasure", "gradients")
 """modules that register operations on import; they are imported before the first public name is"""

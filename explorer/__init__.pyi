@@ -1,7 +1,9 @@
 """Public names, written by assets/public_names.py; at run time, each is imported at its first use (__init__.py)."""
 
+# The star import is all operations, and the order is that of the lists of names.
 # ruff: noqa: F403, I001
 
+from explorer import array_api as array_api
 from explorer import layers as layers
 from explorer import ops as ops
 from explorer import testing as testing
@@ -104,6 +106,7 @@ from explorer.plan import Rule as Rule
 from explorer.plan.rewrite.pattern import pattern as pattern
 from explorer.record import Decision as Decision
 from explorer.record import Recording as Recording
+from explorer.reports import compare as compare
 from explorer.run import default_plan as default_plan
 from explorer.run import eval_register as eval_register
 from explorer.run import EvalPlan as EvalPlan

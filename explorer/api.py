@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from explorer.cell_outputs import preview
 from explorer.core.argument_checks import (
@@ -18,7 +18,7 @@ from explorer.core.argument_checks import (
     refuse_option,
 )
 from explorer.core.attributes import as_written
-from explorer.core.errors import DeclarationError, OperandError, class_text
+from explorer.core.errors import DeclarationError, ExplorerError, OperandError, class_text
 from explorer.core.ir.explore_options import ExploreOptions, RecordOption, ViewOptions
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import View
@@ -31,17 +31,20 @@ from explorer.record.json_form import validate
 from explorer.record.listings import without_source
 from explorer.record.renamed import renamed_options
 from explorer.record.view_choices import DIRECTIONS, THEMES
-from explorer.run.diagnosis.leaf_values import leaf_answer
+from explorer.run.diagnosis.leaf_values import leaf_answer, small_leaf_values
 from explorer.run.evalplan import EvalPlan
 from explorer.run.recording.recorder import expressions, node_id
-from explorer.save_view import check_width, page, save
+from explorer.save_view import check_package, check_width, page, save
 from explorer.view.model.heat import METRICS, HeatMetric, overlay, time_difference
 from explorer.view.replay.steps import stage_start
 from explorer.view.widget.widget import GraphView
 
 if TYPE_CHECKING:
+    import networkx
+
     from explorer.layers import Layer
     from explorer.net import Net, NetOperator
+    from explorer.view.export.pandas_tables import Tables
 
 _VIEW = tuple(ViewOptions.__annotations__)
 """names of the options of a view"""
@@ -104,17 +107,23 @@ class ExpressionView(GraphView):
 
     def save(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | IO[Any],
         *,
+        format: str | None = None,
         stage: str | None = None,
         depth: int | None = None,
         width: float | None = None,
     ) -> None:
         """Save the view with its current step, selection and open boxes; the extension of ``path`` selects the format.
 
-        ``.html`` is an interactive page, ``.svg``, ``.png`` and ``.pdf`` are images, and ``.dot`` is for Graphviz.
-        ``.txt`` (the decisions) and ``.json`` (the recording) contain all steps. Raises FileError for any other
-        extension, for ``.png`` without the extra ``explorer-graphs[png]``, and for ``.pdf`` without the extra ``pdf``.
+        ``.html`` is an interactive page, and ``.svg``, ``.png`` and ``.pdf`` are images. ``.dot``, ``.mmd`` and
+        ``.graphml`` contain the graph for Graphviz, Mermaid and other programs. ``.txt`` (the decisions), ``.json``
+        (the recording) and ``.trace.json`` (the times of a run, for ui.perfetto.dev) contain all steps. ``.c`` is the
+        code of compiled kernels. Raises FileError for any other extension, for ``.png`` without the extra
+        ``explorer-graphs[png]``, and for ``.pdf`` without the extra ``pdf``.
+
+        ``path`` may also be a file that is open for writing, with the format by name:
+        ``view.save(io.BytesIO(), format="png")``.
 
         ``stage`` shows the result of a stage, and ``depth`` opens boxes down to a depth, instead of what the view
         shows. ``width`` is the width in cm of an image for a paper, on which text has at least 6 pt; if it has less,
@@ -131,14 +140,59 @@ class ExpressionView(GraphView):
         if width is not None:
             check_width(width)
             state = replace(state, width=width)
-        save(self.recording, path, state)
+        is_page = format == "html" or str(path).lower().endswith(".html")
+        save(self._on_page if is_page else self.recording, path, state, format)
 
     def to_html(self) -> str:
         """Return the page that ``save`` writes to an ``.html`` file, for example to embed it in an app or a website.
 
         Example: ``streamlit.components.v1.html(view.to_html(), height=600)``.
         """
-        return page(self.recording, self.state)
+        return page(self._on_page, self.state)
+
+    @property
+    def _on_page(self) -> Recording:
+        """The recording with the values of small weights, which a page cannot request later."""
+        if self.planned is None:
+            return self.recording
+        try:
+            values = small_leaf_values(self.planned)
+        except (ExplorerError, OSError):
+            # Pages are also saved without weights; the panel then states that they were not read.
+            return self.recording
+        known = self.recording.run.values if self.recording.run is not None else {}
+        values = {node: summary for node, summary in values.items() if node not in known}
+        return replace(self.recording, leaf_values={**values, **self.recording.leaf_values})
+
+    def to_networkx(self, *, stage: str | None = None) -> networkx.MultiDiGraph[Any]:
+        """Return the graph at the view's step, or the result of a stage, for graph algorithms; needs NetworkX.
+
+        Nodes are node ids with attributes such as "label", "operation", "type", "flops", "scope" and "kernel". The key
+        of an edge is the index of the value among the operands of its reader. Raises StateError if NetworkX is not
+        installed.
+
+        Example: ``networkx.dag_longest_path(view.to_networkx(stage="fuse"))``.
+        """
+        check_package("networkx", "view.to_networkx()")
+        from explorer.view.export.networkx_graph import to_networkx
+
+        state = self.state
+        if stage is not None:
+            check_type(stage, "stage", str, "the name of a stage", 'stage="fuse"')
+            state = replace(state, stage=stage, step=stage_start(self.recording, stage))
+        return to_networkx(self.recording, state.position(self.recording))
+
+    def to_pandas(self) -> Tables:
+        """Return the data frames ``nodes``, ``decisions`` and ``kernels`` of all steps; needs pandas.
+
+        A value that is unknown is missing (NA), and times are in µs. Raises StateError if pandas is not installed.
+
+        Example: ``view.to_pandas().kernels.nlargest(5, "time_us")``.
+        """
+        check_package("pandas", "view.to_pandas()")
+        from explorer.view.export.pandas_tables import to_pandas
+
+        return to_pandas(self.recording)
 
     def _node_of(self, what: Node) -> int | str:
         if isinstance(what, Expr) and self.planned is not None:
@@ -263,8 +317,21 @@ def explore(what: Any, *more: Any, **options: Unpack[ExploreOptions]) -> View:
     >>> view = ex.explore(ex.tanh(ex.tensor([1.0])), theme="dark", position=0)
     >>> view.theme
     'dark'
+
+    With ``compiler``, such as "xla", the view shows what another compiler does with a program, called with the further
+    arguments: ``ex.explore(jax.jit(f), x, compiler="xla")``; see `explorer.compilers.record`.
     """
+    if "compiler" in options:
+        return _compiled(what, more, **options)
     return _explore([what, *more] if more else what, **options)
+
+
+def _compiled(program: Any, args: Sequence[Any], *, compiler: str, run: bool = True, **options: Any) -> View:
+    from explorer.compilers import record  # only needed for views of other compilers
+
+    check_type(run, "run", bool, "True or False", "run=False")
+    check_options(options)
+    return ExpressionView(record(compiler, program, *args, run=run), **options)
 
 
 def _explore(
@@ -337,6 +404,15 @@ def _explore_named(what: Any, of_expressions: Mapping[str, Any], options: Mappin
         _refuse_planning(what, of_expressions)
         return what.explore(**options)
     check_options(options, *_PLANNED)
+    from explorer.formats.open_save import is_torch
+
+    models = [each for each in (what if isinstance(what, list) else [what]) if is_torch(each)]
+    if models:
+        raise OperandError(
+            f"explore of {class_text(models[0])}",
+            rule="a torch module must be opened first, with example inputs, because torch traces a call",
+            fix="ex.explore(ex.open(module, example_inputs))",
+        )
     raise OperandError(
         f"explore of {class_text(what)}",
         rule="ex.explore must be given an expression, a container of them, a layer, a net, a plan, a recording "

@@ -38,7 +38,7 @@ def note_declaration(declared: type[Any]) -> None:
 
 def progress_bar() -> AbstractContextManager[ProgressCallback] | None:
     """Return a progress bar for work that takes longer than a second, or None outside notebooks."""
-    if threading.current_thread() is not threading.main_thread() or request() is None:
+    if request() is None or threading.current_thread() is not threading.main_thread():
         return None
     from explorer.core.progress import delayed
 

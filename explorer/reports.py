@@ -6,20 +6,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
-from explorer.core.argument_checks import check_name, named_methods, options_of
-from explorer.core.errors import OperandError, UnknownNameError, class_text
+from explorer.core.argument_checks import check_name, named, named_methods, options_of
+from explorer.core.errors import OperandError, StateError, UnknownNameError, class_text
 from explorer.core.ir.explore_options import ViewOptions
 from explorer.core.ir.expr import Expr
+from explorer.names.operations import same_operation
+from explorer.plan.passes.codegen import Codegen
 from explorer.record import Recording
 from explorer.record.compare.comparison import Comparison
 from explorer.record.compare.comparison import compare as compare_recordings
 from explorer.record.compare.operators import ComparedOperator, compare_operators, recorded_operators
+from explorer.record.reasons import render
 from explorer.run.diagnosis.weight_comparison import compare_weights
 from explorer.run.evalplan import EvalPlan
 from explorer.run.recording.recorder import expressions, node_id
 from explorer.view.compare import comparison_text
 from explorer.view.compare.step_mapping import TIES, Tie
-from explorer.view.export.cost_report import costs, gains
+from explorer.view.export.cost_report import costs, gains, times
 from explorer.view.export.text import text
 from explorer.view.export.why_text import why, why_operator, why_pair
 from explorer.view.tree.scopes import nodes_named
@@ -86,6 +89,7 @@ class ExplorableComparison(Comparison):
         return SideBySide(self, tied=tied, **options)
 
 
+@named
 def compare(
     before: EvalPlan | Recording,
     after: EvalPlan | Recording,
@@ -103,12 +107,13 @@ def compare(
             rule="a plan must be compared with a plan, or with a recording",
             fix="other = ex.EvalPlan(without=…); register the same expressions there",
         )
-    recordings = [each.recording if isinstance(each, EvalPlan) else each for each in (before, after)]
-    sides = operators or tuple(map(recorded_operators, recordings))
+    first, second = (each.recording if isinstance(each, EvalPlan) else each for each in (before, after))
+    sides = operators or (recorded_operators(first), recorded_operators(second))
     # The operators of a file of weights only return them.
     has_operands = any(operator.inputs for side in sides for operator in side)
     differences = compare_operators(*sides) if all(sides) and has_operands else None
-    compared = replace(ExplorableComparison(**vars(compare_recordings(*recordings))), operators=differences)
+    names = same_operation if first.compiler != second.compiler else None
+    compared = replace(ExplorableComparison(**vars(compare_recordings(first, second, names))), operators=differences)
     if weights and isinstance(before, EvalPlan) and isinstance(after, EvalPlan):
         compared_weights = compare_weights(compared, expressions(before.planned), expressions(after.planned))
         return replace(compared, weights=compared_weights)
@@ -119,10 +124,59 @@ def explain(plan: EvalPlan, what: Expr | str | None = None) -> str:
     """Return a plan's decisions as text, or only the decisions about ``what``, an expression or a name."""
     recording = plan.recording
     if what is None:
-        return text(recording) + costs(recording) + gains(recording)
+        return text(recording) + times(recording) + costs(recording) + gains(recording)
     if isinstance(what, str):
         return why_operator(recording, what, nodes_named(recording, what))
     return why(recording, node_id(plan.planned, what)) + _what_it_would_take(plan, what)
+
+
+def code(plan: EvalPlan, what: Expr | str | None = None) -> str:
+    """Return the C code of the kernels that compute ``what``, or of all kernels; raise StateError if there is none."""
+    recording = plan.recording
+    kernels = recording.kernels_of()
+    nodes = range(len(recording.nodes)) if what is None else _nodes(plan, what)
+    callers = {callee: node for node, callee in enumerate(recording.nodes.callee) if callee > 0}
+
+    def computing(node: int) -> tuple[int, ...]:
+        """Return the kernels of a node, or of the call in whose body it is."""
+        while node not in kernels and recording.nodes.body[node] in callers:
+            node = callers[recording.nodes.body[node]]
+        return kernels.get(node, ())
+
+    shown = {kernel for node in nodes for kernel in computing(node) if kernel in recording.codes}
+    if not shown:
+        raise _no_code(plan, what, {member for node in nodes for member in _members(recording, computing(node))})
+    return "\n".join([recording.codes[kernel].text for kernel in sorted(shown)])
+
+
+def _members(recording: Recording, kernels: Sequence[int]) -> list[int]:
+    """Return the nodes of kernels."""
+    schedule = recording.schedule
+    return [node for kernel in kernels for node in schedule.kernels[kernel].nodes] if schedule else []
+
+
+def _no_code(plan: EvalPlan, what: Expr | str | None, nodes: set[int]) -> StateError:
+    """Return the error that states why the kernels of nodes have no code."""
+    subject = "a plan" if what is None else what if isinstance(what, str) else "an expression"
+    given = f"the code of {subject}, which NumPy computes"
+    if not any(isinstance(planning_pass, Codegen) for planning_pass in plan.planned.options.passes):
+        return StateError(
+            given,
+            rule="only a plan that compiles kernels generates code",
+            fix='ex.EvalPlan(kernels="native")',
+        )
+    recording = plan.recording
+    declined = [
+        render(row.reason, row.facts, recording.named_label)
+        for row in recording.decisions
+        if row.rule == Codegen.rule.name and row.verdict == "declined" and not nodes.isdisjoint(row.subjects)
+    ]
+    return StateError(
+        given,
+        rule=" ".join(dict.fromkeys(declined[:_MOST_DECLINED]))
+        or "code is generated for fused elementwise operations, rows, windows, and operations after products",
+        fix="plan.explain() lists the decisions about all kernels",
+    )
 
 
 def why_pair_of(plan: EvalPlan, one: Expr | str, other: Expr | str) -> str:

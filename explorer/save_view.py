@@ -6,19 +6,23 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 from math import ceil, inf
 from pathlib import Path
+from typing import IO, Any
 
-from explorer.core.argument_checks import check_type
-from explorer.core.errors import FileError, OperandError
+from explorer.core.argument_checks import check_name, check_type
+from explorer.core.errors import FileError, OperandError, StateError
 from explorer.core.files.atomic_write import write_file
+from explorer.plan.codegen.elements import FUNCTIONS
 from explorer.record import Recording
-from explorer.view.export.writers import WRITERS, ViewState, legible
+from explorer.view.export.writers import WRITERS, ViewState, extension_of, legible, legible_width
 
 _AS_SEEN = ViewState()
 _PACKAGES = {".png": "resvg-py", ".pdf": "typst"}
 """extension → package that writes the format; the extra has the name of the extension"""
+_PATH = "a path, or a file that is open for writing"
 _PICTURES = (".svg", ".png", ".pdf")
 
 
@@ -27,9 +31,9 @@ def check_extension(path: str | os.PathLike[str]) -> None:
 
     Callers check the path before they compute anything.
     """
-    check_type(path, "path", (str, os.PathLike), "the path of a file", 'view.save("view.html")')
+    check_type(path, "path", (str, os.PathLike), _PATH, 'view.save("view.html")')
     output = Path(path)
-    extension = output.suffix.lower()
+    extension = extension_of(output.name)
     if extension not in WRITERS:
         raise FileError(
             f"the extension {output.suffix!r}" if output.suffix else "a name without an extension",
@@ -51,6 +55,18 @@ def check_extension(path: str | os.PathLike[str]) -> None:
             ) from None
 
 
+def check_package(package: str, method: str) -> None:
+    """Raise StateError with the command that installs a package that a method needs, if it cannot be imported."""
+    try:
+        importlib.import_module(package)
+    except ImportError:
+        raise StateError(
+            f"{method} without the package {package}",
+            rule=f"{method} needs the package {package}, which Explorer does not install",
+            fix=f"pip install {package}",
+        ) from None
+
+
 def page(recording: Recording, state: ViewState = _AS_SEEN) -> str:
     """Return the page that ``save`` writes to an ``.html`` file."""
     return str(WRITERS[".html"](recording, state))
@@ -63,17 +79,64 @@ def check_width(width: float) -> None:
         raise OperandError(f"width {width!r}", rule="a width in cm must be a positive number", fix="width=8.5")
 
 
-def save(recording: Recording, path: str | os.PathLike[str], state: ViewState = _AS_SEEN) -> None:
+def save(
+    recording: Recording, path: str | os.PathLike[str] | IO[Any], state: ViewState = _AS_SEEN, form: object = None
+) -> None:
     """Write a recording and the state of its view; if writing fails, an existing file is left unchanged.
 
+    ``path`` may be a file that is open for writing, in the format ``form``, such as "svg".
+
     The extension of ``path`` selects the format. ``.html`` is an interactive page, ``.svg``, ``.png`` and ``.pdf`` are
-    images, and ``.dot`` is for Graphviz. ``.txt`` contains the decisions, and ``.json`` the recording, which
-    ``explorer diff`` can compare. Raises FileError for any other extension, for a missing package, for a PNG if no font
-    is installed or the image is too large, and for a width at which text is illegible.
+    images. ``.dot``, ``.mmd`` and ``.graphml`` contain the graph for Graphviz, Mermaid and other programs. ``.txt``
+    contains the decisions, ``.json`` the recording, which ``explorer diff`` can compare, ``.trace.json`` the trace of
+    its run, and ``.c`` the code of its kernels and the functions that they call. Raises FileError for any other
+    extension, for a missing package, run or code, for a PNG if no font is installed or the image is too large, and for
+    a width at which text is illegible.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        _write(recording, path, form, state)
+        return
     check_extension(path)
+    if form is not None:
+        raise OperandError(
+            f"format={form!r} of the path {str(path)!r}",
+            rule="the extension of a path selects the format; only an open file needs its name",
+            fix="omit format",
+        )
     output = Path(path)
-    extension = output.suffix.lower()
+    write_file(output, _content(recording, output, state))
+
+
+def _write(recording: Recording, file: IO[Any], form: object, state: ViewState) -> None:
+    """Write a recording to a file that is open for writing strings or bytes."""
+    if not hasattr(file, "write"):
+        check_type(file, "path", (str, os.PathLike), _PATH, 'view.save("view.html")')
+    known = [extension[1:] for extension in WRITERS]
+    if form is None:
+        raise OperandError(
+            "an open file without a format",
+            rule=f"an open file has no extension, so format must be one of {', '.join(known)}",
+            fix='view.save(file, format="svg")',
+        )
+    check_name(form, "format", known)
+    name = Path(f"view.{form}")
+    check_extension(name)
+    data = _content(recording, name, state)
+    if not isinstance(file, io.TextIOBase):
+        file.write(data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data)
+    elif isinstance(data, str):
+        file.write(data)
+    else:
+        raise OperandError(
+            f"a file for strings, and the format {form}",
+            rule=f"a file in the format {form} consists of bytes",
+            fix='io.BytesIO(), or open(path, "wb")',
+        )
+
+
+def _content(recording: Recording, output: Path, state: ViewState) -> str | bytes:
+    """Return the content of a file whose extension ``check_extension`` accepts; raises the errors of ``save``."""
+    extension = extension_of(output.name)
     if state.width is not None and extension not in _PICTURES:
         raise FileError(
             f"a width of {state.width:g} cm",
@@ -81,11 +144,28 @@ def save(recording: Recording, path: str | os.PathLike[str], state: ViewState = 
             rule=f"only pictures ({', '.join(_PICTURES)}) have a width",
             fix=f"write {output.stem}.svg, or omit the width",
         )
+    if extension == ".trace.json" and recording.run is None:
+        raise FileError(
+            "a recording without a run",
+            path=str(output),
+            rule="a trace contains the measured times of a run",
+            fix="run the plan first (plan.eval()), then save its view",
+        )
+    if extension == ".c":
+        if not (kernels := str(WRITERS[extension](recording, state))):
+            raise FileError(
+                "a recording whose kernels have no C code",
+                path=str(output),
+                rule="a C file contains the code of the kernels of a plan that compiles them",
+                fix='kernels="native", or --kernels native on the command line; its stage codegen states why a kernel '
+                "has no code",
+            )
+        return f"{FUNCTIONS}\n{kernels}"
     from explorer.view.picture.paper import LEGIBLE, PAGE_HEIGHT, IllegibleError
     from explorer.view.picture.png import MAX_SIDE, FontError, PictureSizeError
 
     try:
-        content = WRITERS[extension](recording, state)
+        return WRITERS[extension](recording, state)
     except PictureSizeError as error:
         raise FileError(
             str(error),
@@ -107,13 +187,12 @@ def save(recording: Recording, path: str | os.PathLike[str], state: ViewState = 
             rule=f"a picture for a paper must have text of at least {LEGIBLE:g} pt on a page of {PAGE_HEIGHT:g} cm",
             fix=_legible(recording, state, error.needed),
         ) from None
-    write_file(output, content)
 
 
 def _legible(recording: Recording, state: ViewState, needed: float | None) -> str:
     """Return the depth and the width at which text is legible, and other ways to a picture for paper."""
     depth, width = legible(recording, state)
-    needed = needed or width
+    needed = needed or width or (legible_width(recording, state) if state.direction == "right" else None)
     ways = [
         *([f"depth {depth}, which is legible"] if depth is not None else []),
         *([f"a width of {ceil(10 * needed) / 10:g} cm"] if needed is not None else []),

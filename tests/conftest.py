@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,18 @@ settings.load_profile("ci" if _CI else "local")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A background job of a shell ignores interrupts, and tests that interrupt themselves would never end.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def native_kernels() -> Iterator[None]:
+    """Compile the kernels of all plans if EXPLORER_TEST_KERNELS is native."""
+    if os.environ.get("EXPLORER_TEST_KERNELS") != "native":
+        yield
+        return
+    from tests.support.native_kernels import compiled_by_default
+
+    with compiled_by_default():
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

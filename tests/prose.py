@@ -48,7 +48,7 @@ TERMS = {
 }
 """words that a reason's sentence may use only if the reason's meaning contains this explanation"""
 PLAIN_TEXT = """
-    again before by decision decisions declared depth depths division error even exp
+    again along before by decision decisions declared depth depths division error even exp
     exponent exponentials factor factors graph groups index into last log model negative no nodes norm
     not number numbers of on one ones operations options order orders other pair pairs passes pick places plan
     power product products reshape rounds rows rule rules simplify slice sqrt square step sum sums
@@ -59,8 +59,9 @@ PLAIN_TEXT = """
     wholes why without applied costs declined in needed parameter place update updates apply branch choice
     condition formula loop operator shapes text values requested for written calls divide divided
     copied copies copy join joins left picked round start work chosen divides effect harm near others picks plans
+    axis dtype elements function loops
     changes program absolute cosine counts pass match slices concatenation steps variable variables
-    code fault form has line method own times total used
+    code fault form has length line lines method own reads times total used
 """
 PLAIN = frozenset(PLAIN_TEXT.split())
 """words in the planner's code and strings that a NumPy user knows; every other one is a term"""

@@ -49,7 +49,7 @@ OBJECTS = {
     "y": (lambda: ex.tanh(X) + 1, "tanh"),
     "plan": (planned, "kernel 1"),
     "plan after a run": (lambda: planned(evaluated=True), "kernel 1"),
-    "net": (lambda: NET, "max_pool2d"),
+    "net": (lambda: NET, "nn.MaxPool2d"),
     "module": (trained, "scores"),
 }
 

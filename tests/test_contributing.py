@@ -77,5 +77,5 @@ def test_the_root_contains_no_outputs() -> None:
     if listed.returncode:
         pytest.skip("no checkout")
     extensions = {Path(name).suffix for name in listed.stdout.split()}
-    assert extensions <= {"", ".md", ".toml", ".yaml", ".txt", ".py", ".json"}
+    assert extensions <= {"", ".md", ".toml", ".yaml", ".txt", ".py", ".json", ".cff"}
     assert [name for name in listed.stdout.split() if name.endswith(".json")] == ["tsconfig.json"]

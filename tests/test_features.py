@@ -18,7 +18,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 FEATURES = TESTS.parent / "FEATURES.md"
-ROW = re.compile(r"(?P<family>[CIPTVUQXH]|M-[DOLE])-?(?P<number>[1-9]\d*)")
+ROW = re.compile(r"(?P<family>[CIPTVUQXKH]|M-[DOLE])-?(?P<number>[1-9]\d*)")
 FAMILIES = {
     "M-D": "data",
     "M-O": "operations and expressions",
@@ -32,6 +32,7 @@ FAMILIES = {
     "U": "numbers",
     "Q": "an engineer's questions",
     "X": "other runtimes and compilers",
+    "K": "compiled kernels",
     "H": "hosts",
 }
 """The families of row ids, in the order of the table."""

@@ -20,9 +20,9 @@ FLOORS: dict[str, int] = {
     "names": 0,
     "completion": 0,
     "core": 1,
-    "compilers": 1,
     "ops": 2,
     "runtimes": 2,
+    "array_api": 3,
     "data": 3,
     "gradients": 3,
     "plan": 4,
@@ -31,6 +31,7 @@ FLOORS: dict[str, int] = {
     "train": 6,
     "net": 6,
     "formats": 7,
+    "compilers": 8,
     "save_view": 8,
     "cell_outputs": 8,
     "cell_results": 8,
@@ -67,6 +68,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "record": ("", "json_form", "compare", "compositions"),
     "plan": (
+        "codegen",
         "schedule",
         "graph",
         "rewrite",
@@ -77,7 +79,17 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "",
     ),
     "layers": ("framework", "library", ""),
-    "run": ("runtime", "kernels", "recording", "execution", "workers", "execution.executors", "diagnosis", ""),
+    "run": (
+        "runtime",
+        "kernels",
+        "native",
+        "recording",
+        "execution",
+        "workers",
+        "execution.executors",
+        "diagnosis",
+        "",
+    ),
     "net": ("definition", "operators", "operators.caffe2", "building", ""),
     "formats": (
         "common",
@@ -135,6 +147,7 @@ OTHERS = {
     "explorer.lab.build_hook": {"hatchling"},
     "explorer.lab.server_extension": {"jupyter_core", "jupyter_server", "tornado"},
     "explorer.pytest_plugin": {"pytest"},
+    "explorer.site.sphinx_views": {"docutils", "sphinx"},
 }
 """module → what it may also import, because only another program that has it imports the module"""
 NO_NUMPY = ("record", "view", "lab")

@@ -172,14 +172,21 @@ def test_security_promises_name_existing_tests() -> None:
         assert f"def {name}" in (ROOT / path).read_text(encoding="utf-8"), test
 
 
-def test_the_source_archive_contains_the_notices(tmp_path: Path) -> None:
-    """It contains licence, notices, promises and tested versions."""
+def test_the_source_archive_contains_the_notices_and_the_tests(tmp_path: Path) -> None:
+    """It contains licence, notices, promises, tested versions, and the tests with the files that they read."""
     build = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
     subprocess.run(build, capture_output=True, check=True)
     (archive,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(archive) as held:
         names = {name.partition("/")[2] for name in held.getnames()}
     assert {"LICENSE", "THIRD_PARTY.md", "SECURITY.md", "constraints.txt", "pyproject.toml"} <= names
+    tracked = {
+        path.relative_to(ROOT).as_posix()
+        for folder in ("explorer", "tests", "assets", "notebooks", "docs", ".github", ".binder")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and not {"__pycache__", ".ipynb_checkpoints"} & set(path.parts)
+    }
+    assert tracked <= names
 
 
 @pytest.mark.spec("V-21")

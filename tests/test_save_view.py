@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 import explorer as ex
-from explorer.core.errors import FileError, OperandError, UnknownNameError
+from explorer.core.errors import FileError, OperandError, StateError, UnknownNameError
 from explorer.record import Recording, loads
 from explorer.view.export.writers import WRITERS
 from explorer.view.picture.svg import svg
@@ -36,9 +36,12 @@ def page_options(page: str) -> dict[str, object]:
 
 
 @pytest.mark.spec("V-14", headline=True)
-@pytest.mark.parametrize("extension", sorted(WRITERS.keys() - {".pdf"}))  # tests/hosts/test_pdf.py writes PDF
+@pytest.mark.parametrize("extension", sorted(WRITERS.keys() - {".c", ".pdf", ".trace.json"}))
 def test_the_extension_selects_the_form(view, extension: str, tmp_path: Path) -> None:
-    """Export a view as a page, SVG, PNG, PDF, DOT, text or JSON; the file extension selects the form."""
+    """Export a view as a page, an image, a graph, text or JSON; the file extension selects the form.
+
+    tests/hosts/test_pdf.py writes PDF, and a trace needs a run.
+    """
     path = tmp_path / f"view{extension.upper()}"
     view.save(path)
     content = path.read_bytes()
@@ -46,7 +49,8 @@ def test_the_extension_selects_the_form(view, extension: str, tmp_path: Path) ->
         with Image.open(io.BytesIO(content)) as picture:
             assert picture.format == "PNG"
         return
-    start = {".html": "<!doctype html>", ".svg": "<svg", ".dot": "digraph", ".txt": view.recording.title, ".json": "{"}
+    start = {".html": "<!doctype html>", ".svg": "<svg", ".dot": "digraph", ".txt": view.recording.title}
+    start |= {".mmd": "flowchart TD", ".graphml": "<?xml", ".json": "{"}
     assert content.decode().startswith(start[extension])
     assert "tanh" in content.decode()
     if extension == ".json":
@@ -124,7 +128,9 @@ def test_a_png_has_the_theme_and_twice_the_size(view, theme: str, tmp_path: Path
 
 @pytest.mark.parametrize("name", ["view.jpg", "view"])
 def test_an_unknown_extension_raises_an_error_that_lists_the_known_ones(view, name: str, tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=re.escape(".html, .svg, .png, .pdf, .dot, .txt, .json")):
+    with pytest.raises(
+        FileError, match=re.escape(".html, .svg, .png, .pdf, .dot, .mmd, .graphml, .txt, .json, .trace.json")
+    ):
         view.save(tmp_path / name)
     assert not list(tmp_path.iterdir())
 
@@ -228,10 +234,11 @@ def test_an_illegible_width_raises_an_error_with_a_legible_depth_and_width(digit
         digits.save(tmp_path / "paper.svg", depth=3, width=8.5)
     assert "depth 0, which is legible" in str(error.value)
     digits.direction = "right"
-    with pytest.raises(FileError, match=r"at a width of 8.5 cm") as error:
-        digits.save(tmp_path / "paper.svg", depth=0, width=8.5)
+    with pytest.raises(FileError, match=r"at a width of 6 cm") as error:
+        digits.save(tmp_path / "paper.svg", depth=0, width=6)
     needed = re.search(r'a width of ([\d.]+) cm, or direction "down"', str(error.value))
     assert needed
+    assert 6 < float(needed[1]) < 12
     assert not list(tmp_path.iterdir())
     digits.save(tmp_path / "paper.svg", depth=0, width=float(needed[1]))
 
@@ -258,3 +265,82 @@ def test_a_png_shows_the_edges_that_a_step_declined_to_fuse(digits, tmp_path: Pa
     with Image.open(tmp_path / "view.png") as image:
         colours = {colour for _, colour in image.convert("RGB").getcolors(1 << 20)}
     assert (0xA8, 0x48, 0x0A) in colours, "the ✗ has the colour of warnings"
+
+
+@pytest.mark.spec("H-7")
+def test_a_trace_needs_a_run(view, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"run the plan first \(plan.eval\(\)\)"):
+        view.save(tmp_path / "run.trace.json")
+    assert not list(tmp_path.iterdir())
+    ex.explore(ex.exp(ex.tensor([1.0]))).save(tmp_path / "run.TRACE.json")
+    assert json.loads((tmp_path / "run.TRACE.json").read_text(encoding="utf-8"))["traceEvents"]
+
+
+@pytest.mark.spec("K-2")
+def test_a_c_file_has_the_kernels_and_the_functions_that_they_call(tmp_path: Path) -> None:
+    x = ex.tensor(np.ones((100, 100), np.float32))
+    plan = ex.EvalPlan(kernels="native")
+    for operand in (x, ex.tensor(np.ones((100, 100), np.float32))):
+        plan.register(ex.tanh(operand * 2))
+    plan.prepare().explore().save(tmp_path / "kernels.c")
+    text = (tmp_path / "kernels.c").read_text(encoding="utf-8")
+    assert text.index("INLINE f32 tanh_f32(f32 x) {") < text.index("void compute_multiply_tanh(")
+    assert text.count("\nvoid ") == 1
+    with pytest.raises(FileError, match='kernels="native", or --kernels native'):
+        ex.explore(ex.exp(x)).save(tmp_path / "none.c")
+    assert not (tmp_path / "none.c").exists()
+
+
+@pytest.mark.spec("H-7", headline=True)
+@pytest.mark.parametrize("form", sorted({extension[1:] for extension in WRITERS} - {"c", "pdf", "trace.json"}))
+def test_an_open_file_gets_what_a_path_gets(view, form: str, tmp_path: Path) -> None:
+    """Write a view to an open file, and hand it to other programs: NetworkX, pandas, Mermaid, GraphML, Perfetto."""
+    view.save(tmp_path / f"view.{form}")
+    buffer = io.BytesIO()
+    view.save(buffer, format=form)
+    assert buffer.getvalue() == (tmp_path / f"view.{form}").read_bytes()
+    if form != "png":
+        strings = io.StringIO()
+        view.save(strings, format=form, depth=0)
+        view.save(tmp_path / f"closed.{form}", depth=0)
+        assert strings.getvalue() == (tmp_path / f"closed.{form}").read_text(encoding="utf-8")
+
+
+@pytest.mark.spec("H-7")
+def test_errors_about_open_files_state_the_format_to_give(view, tmp_path: Path) -> None:
+    with pytest.raises(OperandError, match=r'view.save\(file, format="svg"\)'):
+        view.save(io.BytesIO())
+    with pytest.raises(UnknownNameError, match="svg"):
+        view.save(io.BytesIO(), format="svgz")
+    with pytest.raises(OperandError, match="consists of bytes"):
+        view.save(io.StringIO(), format="png")
+    with pytest.raises(OperandError, match="omit format"):
+        view.save(tmp_path / "view.svg", format="svg")
+    with pytest.raises(OperandError, match="path must be a path, or a file that is open for writing"):
+        view.save(3)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.spec("H-7")
+@pytest.mark.parametrize("package", ["networkx", "pandas"])
+def test_a_missing_library_raises_an_error_with_the_pip_command(view, package: str, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(StateError, match=f"pip install {package}"):
+        getattr(view, f"to_{package}")()
+
+
+@pytest.mark.spec("H-7")
+def test_networkx_gets_the_graph_of_the_step_or_of_a_stage(view) -> None:
+    view.step = 0
+    assert not [data for _, data in view.to_networkx().nodes(data=True) if "kernel" in data]
+    assert [data for _, data in view.to_networkx(stage="fuse").nodes(data=True) if "kernel" in data]
+    with pytest.raises(UnknownNameError, match="unknown stage 'fuze'"):
+        view.to_networkx(stage="fuze")
+
+
+@pytest.mark.spec("H-7")
+def test_pandas_gets_three_tables_of_a_view() -> None:
+    tables = ex.explore(ex.sum(ex.tanh(ex.tensor(np.ones((4, 8))) * 2))).to_pandas()
+    assert tables.nodes.operation.tolist()[-1] == "sum"
+    assert (tables.kernels.time_us > 0).all()
+    assert tables.decisions.query("verdict == 'applied'").stage.tolist() == ["fuse"]

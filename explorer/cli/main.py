@@ -9,18 +9,35 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from explorer import __version__
-from explorer.cli.commands import check, compare, convert, cut, diff, edit, lab, profile, run, show, site, strip, why
+from explorer.cli.commands import (
+    check,
+    compare,
+    compile,
+    convert,
+    cut,
+    diff,
+    edit,
+    lab,
+    profile,
+    run,
+    show,
+    site,
+    strip,
+    why,
+)
 from explorer.cli.support.progress_line import progress_shown
-from explorer.cli.support.terminal import Outlet, print_error, terminal
+from explorer.cli.support.terminal import Outlet, print_error, print_note, terminal
 from explorer.core.interrupts import LINE, STATUS, Interrupts, raised
 
-_MODULES = (show, run, profile, compare, check, why, diff, convert, cut, edit, lab, site, strip)
+_MODULES = (show, run, profile, compare, check, why, diff, compile, convert, cut, edit, lab, site, strip)
 COMMANDS = {module.__name__.rpartition(".")[2]: module for module in _MODULES}
 """name of each command → its module"""
 
@@ -120,10 +137,18 @@ def _suggestion(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {similar[0]}?)" if similar else ""
 
 
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """Print warnings without the line of code that caused them."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: print_note(str(message))
+        yield
+
+
 def _run(own_arguments: Sequence[str], forwarded: Sequence[str], errors: Outlet, interrupts: Interrupts) -> int:
     options = _parsed(own_arguments, forwarded)
     try:
-        with progress_shown(errors):
+        with progress_shown(errors), _warnings_as_notes():
             status: int = options.command(options)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:

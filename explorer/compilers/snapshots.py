@@ -22,8 +22,9 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from explorer.record.errors import ExplorerError
 from explorer.record.json_form.validate import check
@@ -49,8 +50,18 @@ from explorer.record.rows import (
     total,
 )
 
+_Key = TypeVar("_Key", int, str)
 _READING = "Explorer's reading"
 """who states the changes that are found by comparing two graphs"""
+_EXTERNAL = ("leaf", "constant")
+"""kinds of values that no operation of the graph computes"""
+_REASONS = {
+    "removed": "`{before}` is removed.",
+    "added": "`{after}` is added.",
+    "changed": "`{node}` changed: {changes}.",
+    "merged": "`{before}` is replaced by `{after}`, which the graph already contains.",
+}
+"""templates of the reasons for changes that are found by comparing two graphs, by code"""
 _NAMED = 8
 """number of operations that the sentence of a decision names"""
 
@@ -60,31 +71,45 @@ class Value:
     """Value in a compiler's graph: the operation that computes it, and the names of its operands.
 
     ``scope`` is the path of boxes around it (``("encoder", "layer 1")``). A new value without scope or source gets
-    those of the values that it replaces.
+    those of the values that it replaces. An operation with several results is a value with ``parts``, and each result
+    that is read is an "item" with this value as its operand.
     """
 
     operation: str
     operands: tuple[str, ...] = ()
     shape: tuple[int, ...] = ()
     dtype: str = "float32"
-    kind: Literal["leaf", "constant", "operation"] = "operation"
+    kind: Literal["leaf", "constant", "operation", "item"] = "operation"
     attributes: Mapping[str, str] = field(default_factory=dict)
     scope: tuple[str, ...] = ()
     source: Source | None = None
     flops: int | None = None
     """floating-point operations, if the compiler reports them"""
+    parts: tuple[tuple[tuple[int, ...], str], ...] = ()
+    """shapes and dtypes of the results of an operation with several results"""
+    label: str = ""
+    """name in the view; by default, the operation, or the name of a leaf or constant"""
+    is_view: bool = False
+    """whether the result is memory of an operand, so it needs none"""
+
+    @property
+    def shown(self) -> str:
+        """Name of the operation in the view."""
+        return self.label or self.operation
 
     @property
     def signature(self) -> Hashable:
         """Everything that distinguishes the value from another one with the same operands."""
-        return (self.operation, self.kind, self.shape, self.dtype, tuple(sorted(self.attributes.items())))
+        attributes = tuple(sorted(self.attributes.items()))
+        return (self.operation, self.kind, self.shape, self.dtype, self.parts, attributes)
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
     """Row of a compiler's log: a rule that was applied or declined, about values of the graph before the pass.
 
-    ``reason`` is a template over ``facts``. A fact that is the name of a value refers to its node.
+    ``reason`` is a template over ``facts``. A fact that is the name of a value refers to its node. If a rule that was
+    declined has several subjects, the first two are the operation and the reader that it does not fuse.
     """
 
     rule: str
@@ -96,6 +121,23 @@ class Statement:
     location: str = ""
     author: str = "the compiler's log"
     """who states it; an adapter that finds a reason itself writes "Explorer's reading" """
+
+
+def refusal(
+    rule: str,
+    operand: str,
+    reader: str,
+    why: str,
+    reason: str = "`{operand}` is not fused into `{reader}`: {why}",
+    location: str = "",
+) -> Statement:
+    """Return the statement that a compiler's log declines to fuse a value with its reader.
+
+    ``why`` has the words of the log, from which the code of the statement is made.
+    """
+    facts = {"operand": operand, "reader": reader, "why": why}
+    code = re.sub(r"\W+", "_", why.lower())[:40].strip("_")
+    return Statement(rule, "declined", reason, (operand, reader), code, facts, location)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +159,8 @@ class Snapshot:
     """what the pass decides, as in ``explorer.record.Stage``; a pass that forms kernels decides "kernels" by default"""
     limits: str = ""
     """what a kernel of this compiler can contain, as a clause"""
+    pipeline: str = ""
+    """name of the passes that the compiler runs together, which share a chip in the view"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +184,8 @@ class CompiledKernel:
     code: str = ""
     lines: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """value → numbers of the lines of the code that compute it, from 1"""
+    bytes: int | None = None
+    """bytes that it writes; by default, the size of its values that are results or that other kernels read"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +234,15 @@ def recording_of(title: str, snapshots: Sequence[Snapshot], compiled: Compiled |
         writer.add(snapshot)
     if compiled is not None:
         writer.compile(compiled)
+    writer.recording.fingerprint = _fingerprint(snapshots[0])
     check(writer.recording)
     return writer.recording
+
+
+def _fingerprint(given: Snapshot) -> str:
+    """Return a digest of a program's graph."""
+    rows = [(name, value.signature, value.operands) for name, value in given.values.items()]
+    return sha256(repr((rows, given.results)).encode()).hexdigest()[:16]
 
 
 def _check_snapshot(snapshot: Snapshot) -> None:
@@ -255,7 +308,7 @@ class _Writer:
     """Recording that grows by one snapshot at a time."""
 
     def __init__(self, title: str) -> None:
-        self.recording = Recording(title=title, fingerprint=title)
+        self.recording = Recording(title=title)
         self._rows: dict[Hashable, int] = {}
         self._node_of: dict[str, int] = {}
         """name in the last snapshot → node"""
@@ -313,7 +366,7 @@ class _Writer:
                 statement.author,
                 statement.location,
             )
-            if statement.verdict == "declined" and len(subjects) == 2:
+            if statement.verdict == "declined" and len(subjects) > 1:
                 self.recording.declined_edges.append((decision, subjects[0], subjects[1]))
 
     def _rewrite(self, snapshot: Snapshot) -> None:
@@ -409,10 +462,14 @@ class _Writer:
         return {before: after for before, after in after_of.items() if same.get(after) != before}
 
     def _regions(self, snapshot: Snapshot, difference: _Difference) -> list[_Region]:
-        """Return the connected regions of vanished nodes and new values, in order of their first member."""
+        """Return the connected regions of vanished nodes and new values, in order of their first member.
+
+        A value that keeps its name separates the operations that compute it from those that read it.
+        """
         values, same = snapshot.values, difference.same
         loose = self._loose(snapshot, difference)
         changed, gone = {*difference.changed} - loose, {*difference.gone} - loose
+        named = {same[name] for name in difference.changed if name in same}
         members: list[int | str] = [*difference.gone, *difference.changed]
         parent = {member: member for member in members if member not in loose}
 
@@ -424,15 +481,17 @@ class _Writer:
         def join(one: int | str, other: int | str) -> None:
             parent[root(one)] = root(other)
 
+        # A value that keeps its name is where one region ends and the next one begins.
+        named = {same[name] for name in difference.changed if name in same}
         for node in difference.gone:
             for read in self._operands[node]:
-                if node in gone and read in gone:
+                if node in gone and read in gone and read not in named:
                     join(read, node)
         for name in difference.changed:
             if name in same:
                 join(same[name], name)
             for operand in values[name].operands:
-                if name in changed and operand in changed and (name not in same or operand not in same):
+                if name in changed and operand in changed and operand not in same:
                     join(operand, name)
         for before, after in difference.stands.items():
             if after in changed:
@@ -456,12 +515,12 @@ class _Writer:
         vanished = {
             node
             for node in difference.gone
-            if self._values[node].kind != "operation" and node not in named and node not in difference.stands
+            if self._values[node].kind in _EXTERNAL and node not in named and node not in difference.stands
         }
         appeared = {
             name
             for name in difference.changed
-            if snapshot.values[name].kind != "operation" and name not in difference.same and name not in targets
+            if snapshot.values[name].kind in _EXTERNAL and name not in difference.same and name not in targets
         }
         return {*vanished, *appeared}
 
@@ -491,8 +550,8 @@ class _Writer:
         """Add the decision that removes the nodes of a region and makes its values."""
         decision = self.recording.end
         values, nodes = snapshot.values, self.recording.nodes
-        replaced = [node for node in region.died if self._values[node].kind == "operation"]
-        became = [name for name in region.made if values[name].kind == "operation"]
+        replaced = _operations(region.died, self._values)
+        became = _operations(region.made, values)
         # A value without a box or a line of its own has the box and line of what it replaces.
         scope = next((nodes.scope[node] for node in replaced if nodes.scope[node]), 0)
         source = next((nodes.source[node] for node in reversed(replaced) if nodes.source[node] >= 0), -1)
@@ -506,21 +565,23 @@ class _Writer:
             if value.source is None:
                 nodes.source[node] = source
             produced.append(node)
+        instead = [difference.stands[node] for node in replaced if node in difference.stands]
         code = "replaced"
         if not became:
-            code = "removed"
+            code = "merged" if len(instead) == len(replaced) else "removed"
         elif not replaced:
             code = "added"
-        elif len(became) == 1 and len(replaced) > 1:
+        elif len(replaced) > 1 and len(became) == 1 and values[became[0]].kind == "operation":
             code = "fused"
         facts = {
-            "before": _listed(self._values[node].operation for node in replaced) or "a constant",
-            "after": _listed(values[name].operation for name in became) or "nothing",
+            "before": _listed(self._values[node].shown for node in replaced) or "nothing",
+            "after": _listed(values[name].shown for name in became or dict.fromkeys(instead)) or "nothing",
         }
         subjects = tuple(region.died) or tuple(produced[:1])
-        reason = {"removed": "`{before}` is removed.", "added": "`{after}` is added."}.get(
-            code, "`{before}` became `{after}`."
-        )
+        if facts["before"] == facts["after"] and len(replaced) == len(became) == 1:
+            code, before, after = "changed", self._values[replaced[0]], values[became[0]]
+            facts = {"node": facts["after"], "changes": _changes(before, after) or "it reads other operands"}
+        reason = _REASONS.get(code, "`{before}` became `{after}`.")
         self._decide(snapshot.name, "applied", code, reason, facts, subjects, _READING, produced=tuple(produced))
         name_of = {difference.same[name]: name for name in region.made if name in difference.same}
         for node in region.died:
@@ -535,7 +596,7 @@ class _Writer:
         kernels = {name: tuple(self._node_of[value] for value in members) for name, members in snapshot.kernels.items()}
         for name, members in kernels.items():
             if len(members) > 1 and self._kernels.get(name) != members and self.recording.stages:
-                operations = _listed(snapshot.values[value].operation for value in snapshot.kernels[name])
+                operations = _listed(snapshot.values[value].shown for value in snapshot.kernels[name])
                 facts = {"operations": operations, "kernel": name}
                 reason = "`{operations}` are one kernel, `{kernel}`."
                 decision = self._decide(snapshot.name, "applied", "kernel", reason, facts, members, _READING)
@@ -560,36 +621,56 @@ class _Writer:
         self._replacement.update(dict.fromkeys(chain, node))  # path compression: no chain is followed twice
         return node
 
+    def _written(self, kernels: Sequence[tuple[int, ...]]) -> set[int]:
+        """Return the nodes whose values are written to memory.
+
+        They are nodes in no kernel, results, the last node of each kernel, and nodes that a kernel reads without
+        computing them.
+        """
+        kernels_of: dict[int, set[int]] = defaultdict(set)
+        for index, members in enumerate(kernels):
+            for member in members:
+                kernels_of[member].add(index)
+        written = {node for node in self._values if node not in kernels_of}
+        written.update(self._results, (members[-1] for members in kernels))
+        for reader, operands in self._operands.items():
+            at = kernels_of[reader]
+            written.update(node for node in operands if not at or not at <= kernels_of[node])
+        return written
+
     def _finish_stage(self, snapshot: Snapshot, first: int) -> None:
         live = list(self._values)
         nodes = self.recording.nodes
         operations = [node for node in live if nodes.kind[node] == "operation"]
-        unwritten = {member for members in self._kernels.values() for member in members[:-1]}
-        unwritten -= {members[-1] for members in self._kernels.values()}
+        written = self._written([*self._kernels.values()])
         counts = {
             "nodes": len(live),
             "operations": len(operations),
-            "bytes": sum(nodes.bytes[node] for node in operations if node not in unwritten),
+            "bytes": sum(nodes.bytes[node] for node in operations if node in written),
         }
         if flops := total(nodes.flops[node] for node in operations):
             counts["flops"] = flops
         kind: Literal["rewrite", "record"] = "rewrite" if self.recording.stages else "record"
         forms_kernels = any(group.decision >= first for group in self.recording.groups)
         decides = snapshot.decides or ("kernels" if forms_kernels else "")
-        facts = snapshot.purpose, snapshot.micros, decides, snapshot.limits
+        facts = snapshot.purpose, snapshot.micros, decides, snapshot.limits, snapshot.pipeline
         self.recording.stages.append(Stage(snapshot.name, kind, first, self.recording.end, counts, *facts))
 
     def compile(self, compiled: Compiled) -> None:
         """Add the schedule of the compiled program, with stages for its order, memory and run."""
         recording, kernels, steps, start = self.recording, [], [], 0.0
-        for index, kernel in enumerate(compiled.kernels):
-            nodes = self._computed(kernel)
+        members = [self._computed(kernel) for kernel in compiled.kernels]
+        written, frees = self._written(members), self._frees(compiled.kernels, members)
+        in_place = self._in_place(compiled.kernels, members, frees)
+        for index, (kernel, nodes) in enumerate(zip(compiled.kernels, members, strict=True)):
             recording.placements[index] = Placement(kernel.name, compiled.compiler, kernel.provider, kernel.device)
             if kernel.code:
                 lines = [(line, self._node_of[value]) for value, numbers in kernel.lines.items() for line in numbers]
                 recording.codes[index] = Code(kernel.language, kernel.code, tuple(sorted(lines)))
             flops = total(recording.nodes.flops[node] for node in nodes)
-            size = recording.nodes.bytes[nodes[-1]]
+            size = kernel.bytes
+            if size is None:
+                size = sum(recording.nodes.bytes[node] for node in nodes if node in written)
             kernels.append(
                 Kernel(
                     nodes,
@@ -597,6 +678,8 @@ class _Writer:
                     bytes=size,
                     estimate=kernel.estimate,
                     buffer=kernel.buffer,
+                    in_place=index in in_place,
+                    frees=frees[index],
                     live=kernel.live,
                 )
             )
@@ -606,7 +689,8 @@ class _Writer:
         recording.schedule = Schedule(tuple(kernels), compiled.buffers, compiled.peak)
         self._close("order", "order", {"kernels": len(kernels)}, "The kernels, in the order in which they run.")
         if compiled.buffers or compiled.peak is not None:
-            counts = {"buffers": len(compiled.buffers), **({} if compiled.peak is None else {"peak": compiled.peak})}
+            facts = {"buffers": len(compiled.buffers) or None, "peak": compiled.peak}
+            counts = {name: size for name, size in facts.items() if size is not None}
             self._close("memory", "memory", counts, "The memory of results.")
         if steps:
             micros = start if compiled.micros is None else compiled.micros
@@ -614,6 +698,41 @@ class _Writer:
             self._close(
                 "run", "run", {"steps": len(steps)}, f"Measured by {compiled.compiler or 'the compiler'}.", micros
             )
+
+    def _frees(self, kernels: Sequence[CompiledKernel], members: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """Return the values that are no longer needed after each kernel, of those whose memory is known.
+
+        A value is needed until its last reader, or until another kernel writes to its buffer.
+        """
+        last = {nodes[-1]: index for index, nodes in enumerate(members)}
+        for index, nodes in enumerate(members):
+            for node in nodes:
+                last.update((operand, index) for operand in self._operands[node] if operand in last)
+        frees: list[list[int]] = [[] for _ in kernels]
+        holder: dict[int, int] = {}
+        """buffer → the value that it contains"""
+        for index, (kernel, nodes) in enumerate(zip(kernels, members, strict=True)):
+            if kernel.buffer is not None and kernel.buffer >= 0:
+                if (previous := holder.get(kernel.buffer)) is not None:
+                    last[previous] = min(last[previous], index)
+                holder[kernel.buffer] = nodes[-1]
+        for kernel, nodes in zip(kernels, members, strict=True):
+            if kernel.buffer is not None and nodes[-1] not in self._results:
+                frees[last[nodes[-1]]].append(nodes[-1])
+        return [tuple(dict.fromkeys(row)) for row in frees]
+
+    def _in_place(
+        self, kernels: Sequence[CompiledKernel], members: Sequence[tuple[int, ...]], frees: Sequence[tuple[int, ...]]
+    ) -> set[int]:
+        """Return the kernels that write their result over an operand that no later kernel needs."""
+        buffer_of = {nodes[-1]: kernel.buffer for kernel, nodes in zip(kernels, members, strict=True)}
+        found = set()
+        for index, (kernel, nodes) in enumerate(zip(kernels, members, strict=True)):
+            if kernel.buffer is not None and kernel.buffer >= 0:
+                read = {operand for node in nodes for operand in self._operands[node]}
+                if any(node in read and buffer_of[node] == kernel.buffer for node in frees[index]):
+                    found.add(index)
+        return found
 
     def _computed(self, kernel: CompiledKernel) -> tuple[int, ...]:
         """Return the nodes that a kernel computes; raise ExplorerError for unknown values and lines."""
@@ -667,10 +786,15 @@ class _Writer:
         for part in scope:
             box = self._row(self.recording.scopes, Scope(part, "file", box))
         kind: Kind = value.kind
-        nodes.operation.append(self._row(self.recording.operations, value.operation))
+        label = value.label or (name if kind in _EXTERNAL else value.operation)
+        # The view shows the name of an input only if it differs from the operation.
+        operation = "tensor" if kind == "leaf" and value.operation == label else value.operation
+        nodes.operation.append(self._row(self.recording.operations, operation))
         nodes.kind.append(kind)
-        nodes.label.append(value.operation if kind == "operation" else name)
-        nodes.type.append(self._row(self.recording.types, Type(tuple(value.shape), value.dtype, "cpu")))
+        nodes.label.append(label)
+        parts = tuple([self._row(self.recording.types, Type(shape, dtype, "cpu")) for shape, dtype in value.parts])
+        type_ = Type((), "tuple", "cpu", parts) if parts else Type(tuple(value.shape), value.dtype, "cpu")
+        nodes.type.append(self._row(self.recording.types, type_))
         nodes.operands.append(tuple(self._node_of[operand] for operand in value.operands))
         nodes.scope.append(box)
         nodes.source.append(-1 if source is None else self._row(self.recording.sources, source))
@@ -694,9 +818,37 @@ class _Writer:
 
 def _bytes_of(value: Value) -> int:
     """Return the size of a value in bytes; the numbers in the name of a dtype are bits."""
-    number = re.search(r"\d+", value.dtype)
-    bits = int(number[0]) if number else 8 * (value.dtype == "bool")
-    return prod(value.shape) * bits // 8
+    size = 0
+    for shape, dtype in () if value.is_view else (value.parts or ((value.shape, value.dtype),)):
+        number = re.search(r"\d+", dtype)
+        bits = int(number[0]) if number else 8 * (dtype == "bool")
+        size += prod(shape) * bits // 8
+    return size
+
+
+def _operations(members: Sequence[_Key], values: Mapping[_Key, Value]) -> list[_Key]:
+    """Return the members of a region that are operations; if it has none, its items, or else all of them."""
+    operations = [each for each in members if values[each].kind == "operation"]
+    return operations or [each for each in members if values[each].kind == "item"] or list(members)
+
+
+def _changes(before: Value, after: Value) -> str:
+    """Return the differences between the types and attributes of two values, "" if there are none."""
+    texts = [
+        " ".join([*["×".join(map(str, value.shape))] * bool(value.shape), value.dtype]) for value in (before, after)
+    ]
+    rows = [f"{texts[0]} became {texts[1]}"] if texts[0] != texts[1] else []
+    for name in dict.fromkeys((*before.attributes, *after.attributes)):
+        old, new = before.attributes.get(name), after.attributes.get(name)
+        if old != new:
+            rows.append(
+                f"{name} {new} was added"
+                if old is None
+                else f"{name} {old} was removed"
+                if new is None
+                else f"{name} {old} became {new}"
+            )
+    return ", ".join(rows[:_NAMED])
 
 
 def _listed(operations: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ it does not know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias, TypeVar, overload
 
@@ -242,7 +242,7 @@ class Sub:
         return f"Sub({', '.join([repr(self.name), *map(repr, self.items)])})"
 
 
-Items: TypeAlias = "tuple[Policy | Sub, ...] | list[Policy | Sub]"
+Items: TypeAlias = "Sequence[Policy | Sub]"
 NO_POLICIES: tuple[()] = ()
 """default of ``policies=``, recognised by identity"""
 

@@ -145,6 +145,8 @@ class Exercise(ABC):
                 else f"The answer has the type `{type(answer).__name__}`"
             )
             return Verdict(self._name, [Finding(False, f"{given}; hand in {self.answer} instead.")])
+        if isinstance(answer, type) and answer.__module__.startswith("explorer."):
+            return Verdict(self._name, [Finding(False, f"`{answer.__name__}` is Explorer's class; write your own.")])
         findings: list[Finding] = []
         try:
             findings.extend(self.findings(answer))

@@ -48,7 +48,7 @@ def Scalar(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu)
 
 
 @named
-def Vector(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu) -> Tensor:  # noqa: N802
+def Vector(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu) -> Tensor:  # noqa: N802  # MetaNN's name
     """Create a tensor of rank 1 from a value, Vector([1.0, 2.0]), or float32 zeros from a length, Vector(10).
 
     >>> ex.Vector([1.0, 2.0]).shape, ex.Vector(10).shape
@@ -58,7 +58,7 @@ def Vector(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu)
 
 
 @named
-def Matrix(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu) -> Tensor:  # noqa: N802
+def Matrix(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu) -> Tensor:  # noqa: N802  # MetaNN's name
     """Create a tensor of rank 2 from a value, Matrix([[1.0, 2.0]]), or float32 zeros from sizes, Matrix(10, 20).
 
     >>> ex.Matrix([[1.0, 2.0]]).shape, ex.Matrix(10, 20).shape

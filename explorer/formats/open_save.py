@@ -32,11 +32,17 @@ from explorer.record.gc_pause import gc_paused
 @named
 @long_running
 def open(
-    path: Any, example_inputs: Any = None, *, weights: str | os.PathLike[str] | None = None, dynamic_shapes: Any = None
+    path: Any,
+    example_inputs: Any = None,
+    *,
+    weights: str | os.PathLike[str] | None = None,
+    signature: str | None = None,
+    dynamic_shapes: Any = None,
 ) -> Net:
     """Open a model file as a net: ``x.pnnx.param``, ``x.onnx``, ``x.tflite``, ``x.json``, or a format of your own.
 
     The file's extension selects the format. ``weights`` is the path of the weights if they are not next to the file.
+    ``signature`` selects a graph of a TensorFlow Lite file with several; by default, the file's first graph is opened.
     Each weight is read when it is first needed. A file that contains only weights (``x.safetensors``, ``x.gguf``,
     ``x.npz``, ``x.npy``) can be viewed and compared, but not run. If a file cannot be read, raise FileError with the
     file, the line, the rule and the fix.
@@ -53,7 +59,7 @@ def open(
     >>> ex.open("positive.json").run(np.array([-1, 2], dtype="float32"))
     array([0., 2.], dtype=float32)
     """
-    if _is_torch(path):
+    if is_torch(path):
         return _open_torch(path, example_inputs, dynamic_shapes, weights)
     if isinstance(path, type):
         raise _class_error(path)
@@ -68,11 +74,12 @@ def open(
                 fix="ex.open('model.onnx')",
             )
     model_path = Path(path)
-    definition, entry = _read(model_path, None if weights is None else Path(weights))
-    return Net(definition, entry.table(definition))
+    definition, entry = _read(model_path, None if weights is None else Path(weights), signature)
+    table = entry.table(definition)
+    return Net(table.documented(definition), table)
 
 
-def _is_torch(what: object) -> bool:
+def is_torch(what: object) -> bool:
     """Return whether ``what`` is a torch module or an exported program, without importing torch."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not hasattr(torch, "nn"):
@@ -94,10 +101,10 @@ def _open_torch(model: Any, example_inputs: Any, dynamic_shapes: Any, weights: o
     return Net(definition(model, example_inputs, dynamic_shapes), FORMATS["onnx"].operators)
 
 
-def _read(path: Path, weights: Path | None) -> tuple[NetDefinition, Format]:
+def _read(path: Path, weights: Path | None, signature: str | None) -> tuple[NetDefinition, Format]:
     """Read the file ``path``; return its definition and its format, which the extension selects.
 
-    ``weights`` is the path of the weights, or None for the format's default path.
+    ``weights`` is the path of the weights, or None for the format's default path. ``signature`` selects a graph.
     """
     if os.path.isdir(path) or not path.name:
         raise _folder(path)
@@ -116,9 +123,17 @@ def _read(path: Path, weights: Path | None) -> tuple[NetDefinition, Format]:
             rule="such a file must be opened without weights=: it contains its weights, or names their files",
             fix=f"ex.open({str(path)!r})",
         )
+    if signature is not None and not entry.has_signatures:
+        raise FileError(
+            f"signature={signature!r} for a file in the format {entry.name!r}",
+            path=str(path),
+            rule="only files with several graphs, such as x.tflite, have signatures",
+            fix=f"ex.open({str(path)!r})",
+        )
+    selected = {} if signature is None else {"signature": signature}
     # Reading creates many objects and frees none, so garbage collection would only cost time.
     with gc_paused():
-        definition = entry.read(path, weights) if entry.weights_extension else entry.read(path)
+        definition = entry.read(path, weights) if entry.weights_extension else entry.read(path, **selected)
     if not isinstance(definition, NetDefinition):
         raise FileError(
             f"the reader of the format {entry.name!r} returned a {type(definition).__name__}",

@@ -55,6 +55,8 @@ class Format:
     """writes named expressions, or a function of tensors with the types of its inputs, to a path"""
     any_dialect: bool = False
     """whether each file names its dialect; the format can then store any net"""
+    has_signatures: bool = False
+    """whether ``read`` accepts ``signature=``, which selects one of the graphs of a file"""
     own_dialect: str = ""
     """dialect of the definitions that ``read`` returns; "" if it is the name of the format or of its table"""
 
@@ -115,7 +117,14 @@ FORMATS: Registry[str, Format] = Registry(
                 write_net=_own("onnx", "save_net"),
                 write_expressions=_own("onnx", "save_expressions"),
             ),
-            Format("tflite", (".tflite", ".lite"), _own("tflite", "read"), None, "explorer.formats.tflite.operators"),
+            Format(
+                "tflite",
+                (".tflite", ".lite"),
+                _own("tflite", "read"),
+                None,
+                "explorer.formats.tflite.operators",
+                has_signatures=True,
+            ),
             Format("torch", (".pt2",), _own("torch_export", "read"), None, "explorer.formats.onnx.operators"),
             Format(
                 "explorer",

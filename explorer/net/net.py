@@ -27,7 +27,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self, Unpack, overload
+from typing import Any, Self, Unpack, get_args, overload
 
 import numpy as np
 
@@ -64,7 +64,7 @@ from explorer.net.editor import Names, NetEditor, OperatorCall, names_of
 from explorer.net.gradients import GradientOperators
 from explorer.net.input_shapes import with_input_shapes
 from explorer.net.net_operator import NetOperator
-from explorer.net.operand_matching import ReferenceValues, have_other_precision, in_terms_of
+from explorer.net.operand_matching import Operands, ReferenceValues, in_terms_of, precision
 from explorer.net.operators.caffe2 import TABLE
 from explorer.net.operators.table import OperatorTable
 from explorer.net.own_error import OwnNet
@@ -73,6 +73,7 @@ from explorer.net.profile import Profile
 from explorer.net.runtime_run import RuntimeRun
 from explorer.net.session import NetSession, bound
 from explorer.net.value_comparison import Take, ValueComparison, compare_values
+from explorer.plan.options import Kernels
 from explorer.plan.rewrite.pattern import Match
 from explorer.record import Recording
 from explorer.record.compare.operators import ComparedOperator
@@ -97,8 +98,10 @@ _OTHER_NAMES = {
     **dict.fromkeys(("blobs", "tensors", "values", "value_info"), "net.operands"),
     **dict.fromkeys(("initializers", "initializer", "parameters", "state_dict"), "net.weights"),
     **dict.fromkeys(("forward", "predict", "eval"), "net.run(x)"),
+    "why": "net.preview_plan().why('conv1', 'relu1')",
+    "explain": "net.preview_plan().explain('conv1')",
 }
-"""attribute in other libraries → what to use instead"""
+"""attribute in other libraries, or of plans → what to use instead"""
 
 
 class NetState(enum.Enum):
@@ -331,25 +334,28 @@ class Net:
 
     @long_running
     @options_of(ViewOptions)
-    def explore(self, x: Any = None, *, executor: str = "simple", **options: Unpack[ViewOptions]) -> View:
+    def explore(
+        self, x: Any = None, *, executor: str = "simple", kernels: Kernels = "numpy", **options: Unpack[ViewOptions]
+    ) -> View:
         """Return a view of the net's graph and plan; if ``x`` contains arrays, run the net and show its values.
 
         ``x`` is an array, a tuple of inputs, or a dict of inputs by name. If an input is a shape, nothing is run. With
         ``executor="onnxruntime"`` or another runtime, the view shows the file's operators with the values and times of
-        the runtime.
+        the runtime. With ``kernels="native"``, kernels are compiled, and the view shows their C code.
         """
         hooks.check_view(**options)
+        _check_kernels(kernels, executor)
         if executor in RUNTIMES:
             return hooks.explore(self.recorded_by(executor, x), **options)
         if x is None:
             with hooks.preview(**options):
-                previewed = self.preview_plan()
+                previewed = self.preview_plan(kernels=kernels)
             return hooks.explore(previewed, **options)
         # A tuple is one shape, or contains the inputs: for a net with two inputs, (2, 3) contains two inputs.
         is_one = not isinstance(x, tuple) or (is_shape(x) and len(x) != len(self.inputs))
         operands = (x,) if is_one else x
         with hooks.preview(**options):
-            plan = self.plan(*operands, record="values", executor=executor)
+            plan = self.plan(*operands, record="values", executor=executor, kernels=kernels)
         values = operands[0].values() if len(operands) == 1 and isinstance(operands[0], Mapping) else operands
         return hooks.explore(plan if any(is_shape(value) for value in values) else plan.eval(), **options)
 
@@ -388,12 +394,24 @@ class Net:
 
     @overload
     def compare(
-        self, other: Any, *inputs: Any, tolerance: float | None = None, executor: str = "simple", **named: Any
+        self,
+        other: Any,
+        *inputs: Any,
+        tolerance: float | None = None,
+        executor: str = "simple",
+        kernels: Kernels = "numpy",
+        **named: Any,
     ) -> ValueComparison: ...
 
     @long_running
     def compare(
-        self, other: Any, *inputs: Any, tolerance: float | None = None, executor: str = "simple", **named: Any
+        self,
+        other: Any,
+        *inputs: Any,
+        tolerance: float | None = None,
+        executor: str = "simple",
+        kernels: Kernels = "numpy",
+        **named: Any,
     ) -> ComparedPlans | ValueComparison:
         """Compare this net with another net, a plan or a recording, or its values for ``inputs`` with a reference.
 
@@ -402,15 +420,18 @@ class Net:
         later edits, or an ONNX file written from a part of a net or from a net of another format. The result contains
         the first operator whose value differs, which ``print`` and ``explore()`` of the result show. Operands are
         matched by name, through quantization and casts, and outputs of another net also by order. ``tolerance`` is the
-        maximum relative error; the default is 1e-4, or 1e-2 for 16-bit floats, or 0 for integers, and floats in [-1, 1]
-        may differ by 4 ulp of 1.
+        maximum relative error; the default is 1e-4, 1e-2 for 16-bit floats, 0.1 between a net of at most 8 bits and one
+        of more, and 0 for other integers. Floats in [-1, 1] may differ by 4 ulp of 1. With ``kernels="native"``,
+        compiled C code computes elementwise kernels of this net, but not of the reference.
 
-        The reference may have another precision: floating inputs are cast to the dtypes of both nets (``casts`` of the
-        result). Then each operator is also computed from the reference's operands, ``ranked`` orders operators by this
-        own error, and ``keep_in_float(k)`` names those that a quantizer should skip.
+        The reference may have another precision: floating inputs are cast or quantized to the dtypes of both nets
+        (``casts`` of the result), and quantized integers are compared as real numbers. Then each operator is also
+        computed from the reference's operands, ``ranked`` orders operators by this own error, and ``keep_in_float(k)``
+        names those that a quantizer should skip.
 
         Without inputs, the result is ``net.diff(other)``.
         """
+        _check_kernels(kernels, executor)
         if not inputs and not named and isinstance(other, (Net, EvalPlan, Recording)):
             return self.diff(other)
         if isinstance(other, Mapping) and not inputs and not named:
@@ -428,10 +449,10 @@ class Net:
             self.definition,
             reference,
             tolerance,
-            lambda names, take: self._watch_operands(arrays, names, take, executor),
+            lambda names, take: self._watch_operands(arrays, names, take, executor, kernels),
             lambda: self._types(arrays, executor),
-            lambda own, more, names, take: self._watch_own(own, {**arrays, **more}, names, take, executor),
-            lambda **options: self.explore(arrays, **options),
+            lambda own, more, names, take: self._watch_own(own, {**arrays, **more}, names, take, executor, kernels),
+            lambda **options: self.explore(arrays, kernels=kernels, **options),
             casts,
         )
 
@@ -479,8 +500,13 @@ class Net:
         def keep(name: str, value: Array) -> None:
             values[name] = value.copy()
 
+        passed = [*arrays.values()]
+        ours, other_inputs = Operands(self.definition), other.inputs.values()
+        for index, (name, blob) in enumerate(zip(ours.definition.inputs, other_inputs, strict=False)):
+            if "float" in (blob.dtype or ""):
+                passed[index] = ours.real(name, passed[index])
         try:
-            theirs = other._checked_session().cast_arrays((*arrays.values(),), {}, casts)
+            theirs = other._checked_session().cast_arrays((*passed,), {}, casts)
         except OperandError as error:
             raise OperandError(
                 f"net {other.name!r} as a reference of net {self.name!r}: {error.given}",
@@ -493,7 +519,7 @@ class Net:
         values.update((name, value) for name, value in given if isinstance(value, np.ndarray))
         other._watch_operands(theirs, [name for name in program.blobs if name not in values], keep, executor)
         rest = [name for operator in program.operators for name in operator.outputs if name not in values]
-        if rest and have_other_precision(self.definition, other.definition):
+        if rest and precision(ours) != precision(Operands(other.definition)):
             # An operand that the plan has removed may be the result of a fused operator of the other file.
             other.with_definition(edits.changed(program, outputs=rest))._watch_operands(theirs, rest, keep, executor)
         return in_terms_of(self.definition, other.definition, values)
@@ -548,7 +574,14 @@ class Net:
         net._is_part = self._is_part or definition is not self.definition
         return net
 
-    def _watch_operands(self, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str) -> None:
+    def _watch_operands(
+        self,
+        arrays: Mapping[str, Any],
+        names: Iterable[str],
+        take: Take,
+        executor: str,
+        kernels: Kernels = "numpy",
+    ) -> None:
         """Run the net on arrays, and pass each named operand and its value to ``take`` while the value is in memory."""
         if executor in RUNTIMES:
             for name, value in self._runtime_run(executor).values(arrays, [*names]).items():
@@ -557,7 +590,7 @@ class Net:
             return
         check_name(executor, "executor", (*EXECUTORS, *RUNTIMES))
         with self._lock:
-            self._checked_session().watch_operands(arrays, names, take, executor)
+            self._checked_session().watch_operands(arrays, names, take, executor, kernels)
 
     def _types(self, arrays: Mapping[str, Any], executor: str) -> dict[str, AnyType]:
         """Return the types of the operands that are tensors; a runtime may have operators that Explorer lacks."""
@@ -569,12 +602,18 @@ class Net:
         return {name: value.type for name, value in build.values.items() if isinstance(value, Expr)}
 
     def _watch_own(
-        self, own: OwnNet, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str
+        self,
+        own: OwnNet,
+        arrays: Mapping[str, Any],
+        names: Iterable[str],
+        take: Take,
+        executor: str,
+        kernels: Kernels,
     ) -> None:
         """Run the net of own errors, which has the weights of this net."""
         net = self.with_definition(own.definition)
         net._editor = NetEditor(own.definition, self.table, self.weights.for_definition(own.definition, own.copies))
-        net._watch_operands(arrays, names, take, executor)
+        net._watch_operands(arrays, names, take, executor, kernels)
 
     # -- patterns --------------------------------------------------------------------------------------------------
 
@@ -952,21 +991,22 @@ class Net:
     # -- planning and running ---------------------------------------------------------------------------------------
 
     @long_running
-    def run(self, *inputs: Any, executor: str = "simple", **named: Any) -> Any:
+    def run(self, *inputs: Any, executor: str = "simple", kernels: Kernels = "numpy", **named: Any) -> Any:
         """Return the output for the given inputs, or a dict of outputs by name if there are several.
 
         Inputs are arrays, passed in order, as keywords, or as one dict. A list of samples is stacked into one array. If
         an input is a map in the file, pass a dict. All inputs are checked before anything is computed. An output that
         the file lists twice is returned twice, as ``y`` and ``y_2``. ``executor`` is the name of an executor, or of a
-        runtime that runs the net's file ("onnxruntime", "litert", "onnx.reference"); an input with the name
-        ``executor`` must be passed in order or in a dict. If the logger "explorer.net" has level DEBUG, each operator
-        is logged when it runs.
+        runtime that runs the net's file ("onnxruntime", "litert", "onnx.reference"). With ``kernels="native"``,
+        compiled C code computes elementwise kernels. An input with the name ``executor`` or ``kernels`` must be passed
+        in order or in a dict. If the logger "explorer.net" has level DEBUG, each operator is logged when it runs.
         """
+        _check_kernels(kernels, executor)
         if executor in RUNTIMES:
             results = self._runtime_run(executor).outputs(self.session.checked_arrays(inputs, named))
         else:
             check_name(executor, "executor", (*EXECUTORS, *RUNTIMES))
-            results = self._results(inputs, named, executor, on_host)
+            results = self._results(inputs, named, executor, on_host, kernels)
         return next(iter(results.values())) if len(results) == 1 else results
 
     @long_running
@@ -989,29 +1029,33 @@ class Net:
         named: Mapping[str, Any],
         executor: str,
         returned: Callable[[Expr, Any], Any],
+        kernels: Kernels = "numpy",
     ) -> dict[str, Any]:
         """Run the net and return the outputs by name, each as ``returned(expression, value)``."""
         session = self._checked_session()
         arrays, device = session.arrays(inputs, named), session.device_of(inputs, named)
         with self._lock:
-            return session.run(arrays, device, executor, returned)
+            return session.run(arrays, device, executor, returned, kernels)
 
     @long_running
-    def profile(self, *inputs: Any, runs: int = 5, executor: str = "simple", **named: Any) -> Profile:
+    def profile(
+        self, *inputs: Any, runs: int = 5, executor: str = "simple", kernels: Kernels = "numpy", **named: Any
+    ) -> Profile:
         """Return the time, flops and bytes of each operator over ``runs`` warm runs; ``print`` shows two tables.
 
-        Times are medians. Inputs and ``executor`` are as in ``run``; with ``executor="onnxruntime"``, the times are the
-        runtime's, assigned to the operators of the net.
+        Times are medians. Inputs, ``executor`` and ``kernels`` are as in ``run``; with ``executor="onnxruntime"``, the
+        times are the runtime's, assigned to the operators of the net.
         """
         if type(runs) is not int or runs < 1:
             raise OperandError(f"runs={runs!r}", rule="runs must be an integer of at least 1", fix="runs=5")
+        _check_kernels(kernels, executor)
         if executor in RUNTIMES:
             return self._runtime_run(executor).profile(self.session.checked_arrays(inputs, named), runs)
         check_name(executor, "executor", (*EXECUTORS, *RUNTIMES))
         session = self._checked_session()
         arrays, device = session.arrays(inputs, named), session.device_of(inputs, named)
         with self._lock:
-            return session.profile(arrays, device, runs, executor)
+            return session.profile(arrays, device, runs, executor, kernels)
 
     @long_running
     @options_of(PlanOptions)
@@ -1075,3 +1119,14 @@ def _stored(operator: OperatorDefinition) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}…"
+
+
+def _check_kernels(kernels: Kernels, executor: str) -> None:
+    """Raise UnknownNameError for an unknown value, and OperandError if a runtime is to compile kernels."""
+    check_name(kernels, "kernels", get_args(Kernels))
+    if kernels != "numpy" and executor in RUNTIMES:
+        raise OperandError(
+            f"kernels={kernels!r} with executor={executor!r}",
+            rule="only Explorer's executors compile kernels: the runtime has its kernels already",
+            fix=f"remove kernels={kernels!r}",
+        )

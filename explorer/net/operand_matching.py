@@ -7,28 +7,33 @@ operands, where one of them may have taken over the operators after it (a Relu a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Container, Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
 from explorer.core.types.tensor_type import Array
 from explorer.net.definition.definition import NetDefinition, OperatorDefinition
+from explorer.net.quantized_operands import Quantization, quantizations
 
-_SUFFIXES = ("_QuantizeLinear_Input", "_DequantizeLinear_Output")
+_SUFFIXES = ("_QuantizeLinear_Input", "_DequantizeLinear_Output", "_quantized")
 """what onnxruntime's quantizer appends to the name of an operand"""
-_THROUGH = {"DequantizeLinear": ("QuantizeLinear",), "Cast": ()}
-"""operator type whose result stands for its first operand → types through which this operand also stands for theirs"""
+_QUANTIZE, _DEQUANTIZE = ("QuantizeLinear", "QUANTIZE"), ("DequantizeLinear", "DEQUANTIZE")
+CASTS = ("Cast", "CAST")
 _FUSED = 8
 """maximum number of operators that an operator of another file may have taken over"""
-CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "Cast"})
+CONVERSIONS = frozenset({*_QUANTIZE, *_DEQUANTIZE, *CASTS, "DynamicQuantizeLinear"})
 """operator types that change the precision of an operand"""
+_DIGITS = re.compile(r"\d+")
+_INTEGER = re.compile(r"(?:com\.microsoft\.)?(?:QLinear|Q(?=Gemm$))")
+"""prefix of an ONNX operator type that computes integers"""
 
 
 class Operands:
     """Operands of a net by the operand that they stand for.
 
-    The result of a Dequantize(Quantize(v)) or a Cast(v) stands for v (``_THROUGH``), and a name with a suffix of
-    onnxruntime's quantizer (``_SUFFIXES``) for the name without it.
+    The result of a quantization or cast of v stands for v, so does the result of a dequantization, and a name with a
+    suffix of onnxruntime's quantizer (``_SUFFIXES``) stands for the name without it.
     """
 
     def __init__(self, definition: NetDefinition) -> None:
@@ -39,28 +44,60 @@ class Operands:
 
     def root(self, name: str) -> str:
         """Return the operand that an operand is a quantized or cast form of; the operand itself if there is none."""
-        while (steps := self._steps(name)) is not None:
-            name = steps[-1].inputs[0]
+        while (step := self._conversion(name)) is not None:
+            name = step.inputs[0]
         return name
 
     def conversions(self, name: str) -> list[OperatorDefinition]:
         """Return the operators that compute an operand from its root, in the order in which they run."""
         chain: list[OperatorDefinition] = []
-        while (steps := self._steps(name)) is not None:
-            chain += steps
-            name = steps[-1].inputs[0]
+        while (step := self._conversion(name)) is not None:
+            chain.append(step)
+            name = step.inputs[0]
         return chain[::-1]
 
-    def _steps(self, name: str) -> list[OperatorDefinition] | None:
-        """Return the operator, or two, that convert an operand, last first; None if nothing does."""
+    def _conversion(self, name: str) -> OperatorDefinition | None:
+        """Return the operator that quantizes, dequantizes or casts an operand; None if nothing does."""
         producer = self._producers.get(name)
-        if producer is None or producer.type not in _THROUGH or not producer.inputs:
+        if producer is None or not producer.inputs or producer.type not in CONVERSIONS - {"DynamicQuantizeLinear"}:
             return None
-        through = _THROUGH[producer.type]
-        if not through:
-            return [producer]
-        inner = self._producers.get(producer.inputs[0])
-        return [producer, inner] if inner is not None and inner.type in through and inner.inputs else None
+        # The operand may be a sum of integer products, which has no constant scale.
+        is_known = producer.type not in _DEQUANTIZE or self._is_quantized(producer.inputs[0])
+        return producer if is_known else None
+
+    def _is_quantized(self, name: str) -> bool:
+        producer = self._producers.get(name)
+        return name in self.quantizations or (producer is not None and producer.type in _QUANTIZE)
+
+    @cached_property
+    def quantizations(self) -> Mapping[str, Quantization]:
+        """Scales and zero points of integer operands by name."""
+        return quantizations(self.definition)
+
+    def real(self, name: str, value: Array) -> Array:
+        """Return an operand's value, or the real numbers that it represents if it is quantized."""
+        known = self.quantizations.get(name) if value.dtype.kind in "iu" else None
+        return value if known is None else known.real(value)
+
+    def reads_integers(self, name: str) -> bool:
+        """Return whether the operator that computes an operand reads quantized operands as integers."""
+        operator = self.operator(name)
+        return operator.type not in CONVERSIONS and any(map(self._is_quantized, operator.inputs))
+
+    def is_intermediate(self, name: str) -> bool:
+        """Return whether an operand is quantized and only dequantized again, so that the result is compared instead."""
+        types = self._types_of_readers.get(name, ())
+        return self._is_quantized(name) and bool(types) and all(type in _DEQUANTIZE for type in types)
+
+    @cached_property
+    def _types_of_readers(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for operator in self.operators:
+            for name in operator.inputs:
+                found.setdefault(name, []).append(operator.type)
+        for name in self.definition.outputs:
+            found.setdefault(name, []).append("")
+        return found
 
     def operator(self, name: str) -> OperatorDefinition:
         """Return the operator that computes an operand, before its quantization or casts."""
@@ -74,7 +111,7 @@ class Operands:
     @cached_property
     def converters(self) -> frozenset[str]:
         """Names of the operators that quantize, dequantize or cast an operand of the net."""
-        return frozenset([each.name for blob in self.order for each in self._steps(blob) or ()])
+        return frozenset([each.name for blob in self.order if (each := self._conversion(blob)) is not None])
 
     @cached_property
     def readers(self) -> Mapping[str, list[tuple[OperatorDefinition, int]]]:
@@ -98,14 +135,33 @@ class Operands:
 
     def uses(self, root: str) -> tuple[list[tuple[str, int]], bool]:
         """Return the types of the operators that read a root, with positions, and whether it is an output."""
-        return sorted([(operator.type, index) for operator, index in self.readers.get(root, ())]), root in self.outputs
+        readers = [(real_type(operator.type), index) for operator, index in self.readers.get(root, ())]
+        return sorted(readers), root in self.outputs
 
 
-def have_other_precision(one: NetDefinition, other: NetDefinition) -> bool:
-    """Return whether one of two nets quantizes or casts operands that the other does not, or has inputs of another
-    dtype."""
-    dtypes = [[net.input(name).dtype for name in net.inputs] for net in (one, other)]
-    return dtypes[0] != dtypes[1] or len(Operands(one).converters) != len(Operands(other).converters)
+def real_type(type: str) -> str:
+    """Return the type of an operator in a file without quantization: Conv for QLinearConv."""
+    return _INTEGER.sub("", type)
+
+
+def precision(operands: Operands) -> str:
+    """Return the narrowest dtype in which a net stores weights, floating inputs and quantized operands."""
+    definition = operands.definition
+    found = {
+        definition.blobs[name].dtype or known.zero_point.dtype.name for name, known in operands.quantizations.items()
+    }
+    found |= {dtype for name in definition.inputs if "float" in (dtype := definition.blobs[name].dtype or "")}
+    for operator in operands.operators:
+        stores_integers = operator.type in _DEQUANTIZE or real_type(operator.type) != operator.type
+        for weight in operator.weights.values():
+            if "float" in weight.dtype or (stores_integers and "int" in weight.dtype):
+                found.add(weight.dtype)
+    return min(found, key=lambda dtype: (bits(dtype), dtype), default="float32")
+
+
+def bits(dtype: str) -> int:
+    """Return the number of bits of a number of a dtype."""
+    return int(_DIGITS.findall(dtype)[0])
 
 
 def _without_suffix(name: str) -> str:
@@ -117,7 +173,7 @@ def matched(operands: Operands, known: Container[str]) -> dict[str, str]:
     found = {}
     for blob in operands.order:
         name = next((name for name in operands.names(blob) if name in known), None)
-        if name is not None:
+        if name is not None and not operands.is_intermediate(blob):
             found[blob] = name
     return found
 
@@ -150,6 +206,17 @@ def in_terms_of(definition: NetDefinition, other: NetDefinition, values: Mapping
     by_name = {
         ours.root(blob): theirs.root(last.get(name, name)) for blob, name in matched(ours, {*values, *last}).items()
     }
+    for own, root in [*by_name.items()]:
+        # An integer operator may also compute the Relu after it, and keep the name of its own result.
+        if own in ours.quantizations:
+            end = _taken_over(theirs, root, ours.uses(own)) or root
+            if end != root and end in forms:
+                by_name[own], last[own] = end, forms[end]
+        elif root in theirs.quantizations and root in forms:
+            end = _taken_over(ours, own, theirs.uses(root)) or own
+            if end not in by_name:
+                by_name[end], last[end] = by_name.pop(own), forms[root]
+                last.pop(own, None)
     pairs = _pairs(ours, theirs, by_name)
     # Exporters name outputs differently, but keep their order.
     for own, name in zip(ours.definition.outputs, theirs.definition.outputs, strict=False):
@@ -188,7 +255,7 @@ def _same(theirs: Operands, operator: OperatorDefinition, reads: Mapping[int, st
         other
         for other, position in theirs.readers.get(root, ())
         if position == index
-        and other.type == operator.type
+        and real_type(other.type) == real_type(operator.type)
         and all(at < len(other.inputs) and theirs.root(other.inputs[at]) == name for at, name in rest)
     ]
     return found[0] if len(found) == 1 else None

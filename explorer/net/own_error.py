@@ -1,9 +1,9 @@
 """Net whose operators read a reference's values, so that each result has only the error of its own operator.
 
 The operators of the compared net are kept. Each operand that the reference has becomes an input with the reference's
-value. Its quantization or casts are computed from this value, and the operators read the result. An operator's own
-error is therefore the error of its quantized operands, its weights, its computation, and the quantization of its
-result.
+value, quantized if the operand is an integer. Its quantization or casts are computed from this value, and the operators
+read the result. An operator's own error is therefore the error of its quantized operands, its weights, its computation,
+and the quantization of its result.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from explorer.core.types.tensor_type import Array
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition
-from explorer.net.operand_matching import Operands
+from explorer.net.definition.edits import reading
+from explorer.net.operand_matching import CASTS, Operands
 
 
 class OwnNet(NamedTuple):
@@ -32,8 +33,7 @@ def own_net(
 ) -> OwnNet:
     """Return the net that reads ``sources``, the reference's values by root, as inputs, and computes ``outputs``.
 
-    Unless ``is_quantized``, operators read these values without their quantization. Operators with inner graphs read
-    their operands as the compared net does.
+    Unless ``is_quantized``, operators read these values without their quantization.
     """
     definition = operands.definition
     blob = _unused(definition.has_blob)
@@ -44,6 +44,10 @@ def own_net(
     passed: dict[str, str] = {}
     """result of a quantization that is left out → what it reads"""
     copied: dict[str, OperatorDefinition] = {}
+
+    def other(blob: str) -> str:
+        return read.get(blob, blob)
+
     for form in operands.order:
         if operands.root(form) not in sources:
             continue
@@ -51,15 +55,15 @@ def own_net(
             result = step.outputs[0]
             if result in read:
                 continue
-            if not is_quantized and step.type != "Cast":
+            if not is_quantized and step.type not in CASTS and operands.root(form) not in operands.quantizations:
                 passed[result] = passed.get(step.inputs[0]) or read[step.inputs[0]]
-                if step.type == "DequantizeLinear":
+                if result not in operands.quantizations:
                     read[result] = passed[result]
                 continue
             read[result] = blob(f"{result} of the reference")
-            copied[name(f"{step.name} of the reference")] = _reading(replace(step, outputs=(read[result],)), read)
+            copied[name(f"{step.name} of the reference")] = reading(replace(step, outputs=(read[result],)), other)
     kept = [
-        operator if operator.name in operands.converters or operator.bodies else _reading(operator, read)
+        operator if operator.name in operands.converters else reading(operator, other)
         for operator in operands.operators
     ]
     copies = {new: operator.name for new, operator in copied.items()}
@@ -68,27 +72,13 @@ def own_net(
         new: BlobType(sources[root].shape, definition.blobs[root].dtype or sources[root].dtype.name)
         for root, new in inputs.items()
     }
-    made = NetDefinition.of(
-        definition.name,
+    made = definition.with_program(
         [*[replace(operator, name=new) for new, operator in copied.items()], *kept],
         [*definition.inputs, *inputs.values()],
         outputs,
         types,
-        source=definition.source,
-        weights=definition.weights,
-        dialect=definition.dialect,
-        doc=definition.doc,
     )
     return OwnNet(made, inputs, copies)
-
-
-def _reading(operator: OperatorDefinition, read: Mapping[str, str]) -> OperatorDefinition:
-    """Return an operator that reads other operands."""
-    return replace(
-        operator,
-        inputs=tuple([read.get(name, name) for name in operator.inputs]),
-        input_names={key: read.get(name, name) for key, name in operator.input_names.items()},
-    )
 
 
 def _unused(is_taken: Callable[[str], bool]) -> Callable[[str], str]:

@@ -19,6 +19,9 @@ from explorer.record.reasons import counted_text
 from explorer.run.execution.program import Program
 from explorer.run.runtime.timing import Timing
 
+_SLOWEST = 5
+"""number of kernels named as the slowest"""
+
 
 class ProfileRow(NamedTuple):
     """Names, types, time in µs, flops and bytes of one kernel's operators, or of all operators of a type."""
@@ -70,11 +73,14 @@ class Profile:
         return sorted(summed, key=lambda row: -row.micros)
 
     def text(self, by: str = "") -> str:
-        """Return the table by "operator" or by "type"; by default, both."""
+        """Return the table by "operator", after the names of the slowest, or by "type"; by default, both."""
         runs = counted_text(self.runs, "warm run")
         measured = f"medians of {runs}" if self.runs > 1 else runs
         lines = [f"{self.name}: {self.micros:,.1f} µs, {measured}{f' of {self.runtime}' if self.runtime else ''}"]
         if by != "type":
+            slowest = sorted(self.rows, key=lambda row: -row.micros)[:_SLOWEST]
+            parts = [f"{' + '.join(row.operators)} {_percent(row, self.micros)} %" for row in slowest]
+            lines += [f"slowest: {', '.join(parts)}"] * (len(self.rows) > _SLOWEST)
             lines += ["", *_table("operator", [(" + ".join(row.operators), row) for row in self.rows], self.micros)]
         if by != "operator":
             by_type = [(f"{_types_text(row)} ×{_count(row)}", row) for row in self.by_type()]
@@ -143,6 +149,10 @@ def _count(row: ProfileRow) -> int:
     return len(row.operators) // len(row.types)
 
 
+def _percent(row: ProfileRow, total: float) -> str:
+    return f"{100 * row.micros / total if total else 0:.1f}"
+
+
 def _table(title: str, rows: Sequence[tuple[str, ProfileRow]], total: float) -> list[str]:
     """Return a table, as lines of text, with times, percentages, flops, bytes and rates."""
     head = (title, "µs", "%", "Mflop", "Gflop/s", "MB", "GB/s")
@@ -150,7 +160,7 @@ def _table(title: str, rows: Sequence[tuple[str, ProfileRow]], total: float) -> 
         (
             name,
             f"{row.micros:,.1f}",
-            f"{100 * row.micros / total if total else 0:.1f}",
+            _percent(row, total),
             f"{row.flops / 1e6:,.3f}",
             f"{row.flops / row.micros / 1e3 if row.micros else 0:,.2f}",
             f"{row.bytes / 1e6:,.3f}",

@@ -30,7 +30,7 @@ from explorer.net.building.builder import Build, declare
 from explorer.net.building.containers import leaves
 from explorer.net.building.diagnostics import ends
 from explorer.net.definition.declared_types import Lengths
-from explorer.net.definition.definition import BlobType
+from explorer.net.definition.definition import BlobType, NetDefinition
 from explorer.net.definition.operator_definition import OperatorDefinition, memory_dtype
 from explorer.net.profile import Profile, ProfileRow
 from explorer.net.session import NetSession
@@ -43,7 +43,7 @@ from explorer.record.rows import total
 from explorer.run.execution.value_capture import summarize
 from explorer.run.recording.node_rows import graph_fingerprint
 from explorer.run.recording.recorder import recorded_only
-from explorer.runtimes import Measurement, RuntimeModel, answered, installed
+from explorer.runtimes import FileNode, Measurement, RuntimeModel, answered, installed
 
 _Result = TypeVar("_Result")
 
@@ -101,7 +101,14 @@ class RuntimeRun:
         self.definition = session.definition
         self.is_changed, self._save = is_changed, save
         """whether the net differs from its file, and the function that writes it to a file, with additional types"""
-        self.model: RuntimeModel = self._answer("opening the file", lambda: self.runtime.open(self._path()))
+        self.path = self._path()
+        """the net's own file, or a file written from the net"""
+        self.model: RuntimeModel = self._answer("opening the file", self._open)
+
+    def _open(self) -> RuntimeModel:
+        signature = self.definition.signature
+        is_selected = signature and self.path == self.definition.source
+        return self.runtime.open(self.path, signature) if is_selected else self.runtime.open(self.path)
 
     @property
     def title(self) -> str:
@@ -187,7 +194,7 @@ class RuntimeRun:
             )
         with gc_paused():
             estimated = self.session.recorded(self.session.inputs_for(arrays, cpu), opaque=True)
-            flops, owners = _flops(estimated), self._owners()
+            flops, owners = _flops(estimated), operators_of(self.definition, self.model.nodes)
         operators = {operator.name: operator for operator in self.definition.ssa.operators}
         rows: dict[tuple[str, ...], ProfileRow] = {}
         counted: set[str] = set()
@@ -241,7 +248,7 @@ class RuntimeRun:
         recording, ids = rows.recording, rows.ids
         recording.title, recording.fingerprint = self.definition.name, graph_fingerprint(graph)
         recording.options = {"executor": self.runtime.name, "version": self.model.version}
-        build.interface.record(recording, ids)
+        build.interface.record(recording, ids, rows.boxes)
         computed = {
             name: ids[value.uid] for name, value in build.values.items() if isinstance(value, Expr) and value.uid in ids
         }
@@ -292,7 +299,7 @@ class RuntimeRun:
         """Return one expression for each operator, inside its box, with the types of the runtime's values."""
         definition, builder = self.definition, self.session.builder
         flops = _flops(estimated)
-        build = Build(definition, dict(inputs), dict(inputs))
+        build = Build(definition, builder.table, dict(inputs), dict(inputs))
         for operator in definition.ssa.topological_order:
             types = [self._type(name, values, estimated) for name in operator.outputs]
             known = tuple([type_ for type_ in types if type_ is not None])
@@ -322,26 +329,6 @@ class RuntimeRun:
         node = estimated.values.get(name)
         return node.type if isinstance(node, Expr) and isinstance(node.type, TensorType) else None
 
-    def _owners(self) -> dict[int, str]:
-        """Return node of the file → operator of the net; a written file may have several nodes for an operator.
-
-        A node whose results have no names in the net belongs to the operator that reads them.
-        """
-        blobs = self.definition.ssa.blobs
-        nodes = self.model.nodes
-        owners: dict[int, str] = {}
-        reader: dict[str, str] = {}
-        for index in range(len(nodes) - 1, -1, -1):
-            node = nodes[index]
-            own = next((blobs[name].producer for name in node.outputs if name in blobs and blobs[name].producer), None)
-            owner = own or next((reader[name] for name in node.outputs if name in reader), None)
-            if owner is not None:
-                owners[index] = owner
-                for name in node.inputs:
-                    if name not in blobs:
-                        reader.setdefault(name, owner)
-        return owners
-
     def _schedule(
         self, recording: Recording, ids: Mapping[int, int], build: Build, measurement: Measurement
     ) -> tuple[tuple[Kernel, ...], tuple[Step, ...], dict[int, Placement], dict[str, int]]:
@@ -349,7 +336,7 @@ class RuntimeRun:
 
         A node belongs to the first kernel of its operator.
         """
-        owners = self._owners()
+        owners = operators_of(self.definition, self.model.nodes)
         node_of: dict[str, int] = {}
         for operator in self.definition.ssa.topological_order:
             value = next(
@@ -403,6 +390,26 @@ class RuntimeRun:
             counts["unmatched"] = len(left)
             counts["unmatched_us"] = round(sum([micros for _, micros in left]))
         return tuple(kernels), tuple(sorted(steps, key=lambda step: step.start)), placements, counts
+
+
+def operators_of(definition: NetDefinition, nodes: Sequence[FileNode]) -> dict[int, str]:
+    """Return node of the file → operator of the net; a written file may have several nodes for an operator.
+
+    A node whose results have no names in the net belongs to the operator that reads them.
+    """
+    blobs = definition.ssa.blobs
+    owners: dict[int, str] = {}
+    reader: dict[str, str] = {}
+    for index in range(len(nodes) - 1, -1, -1):
+        node = nodes[index]
+        own = next((blobs[name].producer for name in node.outputs if name in blobs and blobs[name].producer), None)
+        owner = own or next((reader[name] for name in node.outputs if name in reader), None)
+        if owner is not None:
+            owners[index] = owner
+            for name in node.inputs:
+                if name not in blobs:
+                    reader.setdefault(name, owner)
+    return owners
 
 
 def _type_of(value: Any) -> TensorType | None:

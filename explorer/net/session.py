@@ -44,8 +44,9 @@ from explorer.net.definition.definition import NetDefinition, OperatorDefinition
 from explorer.net.operators.context import Answer, unknown_shape
 from explorer.net.operators.table import OperatorTable
 from explorer.net.profile import Profile, profile
+from explorer.net.quantized_operands import quantized_inputs
 from explorer.net.value_comparison import OperandValues, Take
-from explorer.plan.options import Options
+from explorer.plan.options import Kernels, Options
 from explorer.plan.passes import ShapeValues
 from explorer.plan.passes.shape_values import ComputedFirst
 from explorer.plan.planner import Plan, plan
@@ -127,9 +128,12 @@ class NetSession:
         return arrays
 
     def cast_arrays(self, inputs: tuple[Any, ...], named: Mapping[str, Any], casts: list[str]) -> dict[str, Any]:
-        """Return checked arrays, with floats cast to the declared floating dtype; ``casts`` gets a line for each."""
-        arrays, notes = cast_floats(self.definition, self.arrays(inputs, named))
-        casts += notes
+        """Return checked arrays, with floats cast to the declared floating dtype, or quantized to a declared integer
+        dtype; ``casts`` gets a line for each."""
+        arrays: dict[str, Any] = self.arrays(inputs, named)
+        for convert in (cast_floats, quantized_inputs):
+            arrays, notes = convert(self.definition, arrays)
+            casts += notes
         return self._checked(arrays)
 
     def expressions(self, inputs: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
@@ -348,10 +352,11 @@ class NetSession:
         device: Device,
         executor: str = "simple",
         returned: Callable[[Expr, Any], Any] = on_host,
+        kernels: Kernels = "numpy",
     ) -> dict[str, Any]:
         """Run the net on arrays; return the outputs by name, each as ``returned(expression, value)``."""
         build = self.build_for(arrays, device)
-        program = self.program(build, executor)
+        program = self.program(build, executor, kernels)
         program.bind(build.bound(arrays))
         log = RunLog(program, self.builder) if _logger.isEnabledFor(logging.DEBUG) else None
         program.wait_for_devices(log is not None)
@@ -360,12 +365,12 @@ class NetSession:
         pairs = zip(leaves(outputs.values()), program.take(), strict=True)
         return with_leaves(outputs, [returned(root, value) for root, value in pairs])
 
-    def profile(self, arrays: Mapping[str, Any], device: Device, runs: int, executor: str) -> Profile:
+    def profile(self, arrays: Mapping[str, Any], device: Device, runs: int, executor: str, kernels: Kernels) -> Profile:
         """Return the times of the operators in ``runs`` warm runs."""
         # The first run computes constants and allocates memory.
-        self.run(arrays, device, executor)
+        self.run(arrays, device, executor, kernels=kernels)
         build = self.build_for(arrays, device)
-        program = self.program(build, executor)
+        program = self.program(build, executor, kernels)
         timings = []
         program.wait_for_devices(True)
         for _ in range(runs):
@@ -374,12 +379,14 @@ class NetSession:
             program.forget()
         return profile(program, self.builder, timings)
 
-    def watch_operands(self, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str) -> None:
+    def watch_operands(
+        self, arrays: Mapping[str, Any], names: Iterable[str], take: Take, executor: str, kernels: Kernels
+    ) -> None:
         """Run the net on arrays, and pass each named operand and its value to ``take`` while the value is in memory."""
         build = self.build_for(arrays, self.device or cpu)
         self.claim(build)
         # A new program, because one that has run has released most of its constants.
-        program = Program(self.plan(build, _options(EXECUTORS[executor].lanes)))
+        program = Program(self.plan(build, _options(EXECUTORS[executor].lanes, kernels)))
         program.bind(build.bound(arrays))
         EXECUTORS[executor].run(program, OperandValues(program, build, names, take))
 
@@ -398,9 +405,9 @@ class NetSession:
                 cache(self._plans, key, _Planned(plan(build.roots, options)))
         return self._plans[key]
 
-    def program(self, build: Build, executor: str = "simple") -> Program:
+    def program(self, build: Build, executor: str = "simple", kernels: Kernels = "numpy") -> Program:
         """Return the program for a build's outputs; all runs use the same program and its memory."""
-        options = _options(EXECUTORS[executor].lanes)
+        options = _options(EXECUTORS[executor].lanes, kernels)
         planned = self._plans.get(_plan_key(build, options))
         if planned is None or planned.program is None:
             self.claim(build)
@@ -418,9 +425,9 @@ class _Planned:
 
 
 @functools.lru_cache
-def _options(lanes: int) -> Options:
+def _options(lanes: int, kernels: Kernels = "numpy") -> Options:
     """Return the options of a net's plan; the object is cached, so its hash is not computed in each run."""
-    return Options(lanes=lanes, inference=True)
+    return Options(lanes=lanes, inference=True, kernels=kernels)
 
 
 def _key(inputs: Mapping[str, Any]) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack
 
 import numpy as np
@@ -22,7 +23,16 @@ from explorer.core.types.tensor_type import AnyType, Array, TensorType
 from explorer.net.building.builder import Build
 from explorer.net.definition import edits
 from explorer.net.definition.definition import NetDefinition
-from explorer.net.operand_matching import CONVERSIONS, Operands, ReferenceValues, matched, origins_of
+from explorer.net.operand_matching import (
+    CONVERSIONS,
+    Operands,
+    ReferenceValues,
+    bits,
+    matched,
+    origins_of,
+    precision,
+    real_type,
+)
 from explorer.net.own_error import OwnNet, own_net
 from explorer.record import Summary
 from explorer.record.escape import visible
@@ -31,8 +41,8 @@ from explorer.record.renamed import renamed_attributes
 from explorer.run.execution.program import Program
 from explorer.run.execution.value_capture import ValueObserver, summarize
 
-TOLERANCE, HALF_TOLERANCE = 1e-4, 1e-2
-"""maximum relative errors for float32 and float64, and for narrower floats; other dtypes must be equal"""
+TOLERANCES = {32: 1e-4, 16: 1e-2, 8: 0.1}
+"""number of bits of the narrower precision → maximum relative error; integers that are not quantized must be equal"""
 ULPS = 4
 """Without an explicit tolerance, floats whose reference lies in [-1, 1] agree if no element differs by more than this
 many ulp of 1 in the narrower dtype (4.8e-7 for float32): a sigmoid is computed with such an error for all operands."""
@@ -134,10 +144,13 @@ class ValueComparison:
         show: Callable[..., Any],
         casts: Sequence[str] = (),
         is_original: bool = False,
+        tolerance: str = "",
     ) -> None:
         self.name, self.reference, self.rows = name, reference, tuple(rows)
         self.casts = tuple(casts)
         """descriptions of the inputs that were cast to the dtype of the net or of the reference"""
+        self.tolerance = tolerance
+        """the default tolerance and the two precisions, if the net and the reference have different ones, else \"\""""
         self.absent = tuple(absent)
         """operands of both sides that the net's plan does not compute, because rewrites have removed them"""
         self.unmatched = unmatched
@@ -167,8 +180,8 @@ class ValueComparison:
 
     @property
     def is_converted(self) -> bool:
-        """Whether some operand has another precision than in the reference."""
-        return any(row.is_converted for row in self.rows)
+        """Whether the net, or some operand, has another precision than the reference."""
+        return bool(self.tolerance) or any(row.is_converted for row in self.rows)
 
     def records(self) -> list[dict[str, Any]]:
         """Return a dict for each row, with plain strings and numbers, for a table of another library."""
@@ -212,7 +225,9 @@ class ValueComparison:
             before = row.quantizes if (row.operand_share or 0) > _MOST else ()
             for each in (row, *[rows[name] for name in before if name in rows]):
                 # The quantizer knows the operators of the float file, of which the operator may compute several.
-                known = [] if self._is_original else [name for name, type in each.origins if type == each.type]
+                known = (
+                    [] if self._is_original else [name for name, type in each.origins if type == real_type(each.type)]
+                )
                 names.update(dict.fromkeys(known or [each.operator]))
         return [*names]
 
@@ -252,7 +267,7 @@ class ValueComparison:
         title = f"{self.name} against {self.reference}: {counted_text(len(self.rows), 'operand')} compared"
         first = self.first
         if first is None:
-            worst = max(self.rows, key=lambda row: row.error)
+            worst = max(self.ranked if self.is_converted else self.rows, key=lambda row: row.error)
             lines = [
                 f"{title}, all agree",
                 f"largest relative error {worst.error:.1e} ({worst.max_error:.1e} absolute), at {worst.description}",
@@ -269,6 +284,7 @@ class ValueComparison:
             if others:
                 named = ", ".join(f"{row.name} ({row.error:.1e})" for row in others[:_LISTED])
                 lines.append(f"after it differ: {named}{', …' * (len(others) > _LISTED)}")
+        lines += [self.tolerance] * bool(self.tolerance)
         lines += [f"cast: {text}" for text in self.casts]
         if self.is_converted:
             lines += _ranking(self.ranked[:_LISTED], self.reference)
@@ -280,7 +296,7 @@ class ValueComparison:
                          f"{', …' * (len(self.absent) > _LISTED)}")  # fmt: skip
         if self.unmatched:
             left = counted_text(self.unmatched, "other operand")
-            lines.append(f"not compared: {left}, because {self.reference} has no values with their names")
+            lines.append(f"not compared: {left}, because no values with their names are in {self.reference}")
         return "\n".join(map(visible, lines))
 
     def __repr__(self) -> str:
@@ -354,8 +370,11 @@ def _noise(value: Array, reference: Array) -> Noise:
     return Noise(sqnr, cosine, float(errors.max()), float(errors.mean()))
 
 
-def _difference(value: Array, reference: Array, limit: float | None) -> tuple[float, str]:
-    """Return the relative error of two values, and a description of their difference."""
+def _difference(value: Array, reference: Array, limit: float | None, least: float) -> tuple[float, str]:
+    """Return the relative error of two values, and a description of their difference.
+
+    If no ``limit`` is given, it follows from the dtypes, and is at least ``least``.
+    """
     if value.shape != reference.shape:
         return math.inf, f"its shape is {value.shape}, the reference's {reference.shape}"
     ours, other = numbers_of(value), numbers_of(reference)
@@ -366,7 +385,7 @@ def _difference(value: Array, reference: Array, limit: float | None) -> tuple[fl
         return (math.inf, f"{count:,} of {ours.size:,} strings differ") if count else (0.0, "")
     allowance = 0.0
     if limit is None:
-        limit, allowance = _tolerance(value, reference), _allowance(value, reference)
+        limit, allowance = max(_tolerance(value, reference), least), _allowance(value, reference)
     if np.array_equal(ours, other, equal_nan=ours.dtype.kind in "fc"):
         return 0.0, ""
     wide = np.complex128 if ours.dtype.kind == "c" else np.float64
@@ -390,7 +409,24 @@ def _tolerance(value: Array, reference: Array) -> float:
     floats = [numbers_of(side).dtype.kind in "fc" for side in (value, reference)]
     if not all(floats):
         return 0.0
-    return TOLERANCE if min(value.dtype.itemsize, reference.dtype.itemsize) >= 4 else HALF_TOLERANCE
+    return _tolerance_of(8 * min(value.dtype.itemsize, reference.dtype.itemsize))
+
+
+def _tolerance_of(size: int) -> float:
+    """Return the default tolerance of numbers of ``size`` bits."""
+    return next((limit for bits, limit in TOLERANCES.items() if size >= bits), TOLERANCES[8])
+
+
+def _comparable(
+    name: str, value: Array, operands: Operands, other_name: str, other: Array, theirs: Operands | None
+) -> tuple[Array, Array]:
+    """Return the real numbers that two values represent, or the integers if these have the same scale."""
+    if theirs is None:
+        return (value if value.dtype == other.dtype else operands.real(name, value)), other
+    ours = operands.quantizations.get(name)
+    if value.dtype == other.dtype and (ours is None or ours.equals(theirs.quantizations.get(other_name))):
+        return value, other
+    return operands.real(name, value), theirs.real(other_name, other)
 
 
 def _allowance(value: Array, reference: Array) -> float:
@@ -430,38 +466,75 @@ def compare_values(
         )
     rows = dict[str, ComparedOperand]()
     apart = set[str]()
+    precisions = [] if reference.operands is None else [precision(each) for each in (operands, reference.operands)]
+    is_other_precision = len(set(precisions)) > 1
+    least = _tolerance_of(min(map(bits, precisions))) if is_other_precision else 0.0
 
     def take(name: str, value: Array) -> None:
         counterpart = counterparts[name]
-        other = values[counterpart]
-        # A quantized integer, or an integer that is cast, is not the float that it stands for.
+        own_name = reference.origins.get(counterpart, counterpart)
+        dtypes = value.dtype, values[counterpart].dtype
+        value, other = _comparable(name, value, operands, own_name, values[counterpart], reference.operands)
+        # An integer without a known scale, or an integer that is cast, is not the float that it stands for.
         if name != counterpart and {value.dtype.kind, other.dtype.kind} & {*"biu"}:
             apart.add(name)
             return
         operator = operands.operator(name)
-        error, problem = _difference(value, other, tolerance)
-        is_converted = value.dtype != other.dtype or operands.root(name) != name or counterpart in reference.converted
-        own_name = reference.origins.get(counterpart, counterpart)
-        rows[name] = ComparedOperand(name, operator.name, operator.type, summarize(value), summarize(other), error,
-                                     problem, own_name, *_noise(value, other), is_converted)  # fmt: skip
+        error, problem = _difference(value, other, tolerance, least)
+        is_converted = dtypes[0] != dtypes[1] or operands.root(name) != name or counterpart in reference.converted
+        ours, theirs = (
+            replace(summarize(side), dtype=dtype_name(dtype))
+            for side, dtype in zip((value, other), dtypes, strict=True)
+        )
+        rows[name] = ComparedOperand(
+            name,
+            operator.name,
+            operator.type,
+            ours,
+            theirs,
+            error,
+            problem,
+            own_name,
+            *_noise(value, other),
+            is_converted,
+        )
 
     watch(list(counterparts), take)
-    if any(row.is_converted for row in rows.values()):
+    if is_other_precision or any(row.is_converted for row in rows.values()):
         # Also operands that the plan has removed in all forms: of each the last form, which the next operators read.
         compared = {counterparts[name] for name in rows}
         last = {counterpart: name for name, counterpart in counterparts.items() if counterpart not in compared}
         rest = [*last.values()]
         if rest:
             watch_own(OwnNet(edits.changed(operands.definition, outputs=rest), {}, {}), {}, rest, take)
-        sources = _sources(operands, counterparts, values, types())
-        own, exact = (
-            _own_noise(own_net(operands, sources, [*rows], is_quantized=each), sources, counterparts, values, watch_own)
-            for each in (True, False)
-        )
+        reals = dict(values)
+        if reference.operands is not None:
+            reals |= {
+                each: reference.operands.real(reference.origins.get(each, each), values[each])
+                for each in counterparts.values()
+            }
+        sources = _sources(operands, counterparts, reals, types())
+
+        def own_noise(is_quantized: bool) -> dict[str, Noise]:
+            own = own_net(operands, sources, [*rows], is_quantized=is_quantized)
+            found = dict[str, Noise]()
+
+            def take_own(name: str, value: Array) -> None:
+                found[name] = _noise(operands.real(name, value), reals[counterparts[name]])
+
+            watch_own(
+                own, {own.inputs[root]: value for root, value in sources.items()}, own.definition.outputs, take_own
+            )
+            return found
+
+        own, exact = own_noise(True), own_noise(False)
+        # Of several forms of an operand, only the last is judged, since a quantization may include a Relu.
+        judged = {*{row.counterpart: name for name, row in rows.items()}.values()}
         rows = {
             name: row._replace(
+                problem=row.problem if name in judged else "",
                 own=own.get(name),
-                unquantized=exact.get(name),
+                unquantized=None if operands.reads_integers(name) else exact.get(name),
                 quantizes=operands.converted_from(operands.operator(name)),
             )
             for name, row in rows.items()
@@ -481,10 +554,13 @@ def compare_values(
         reference.name,
         [rows[name] for name in counterparts if name in rows],
         [*dict.fromkeys(name for name in counterparts.values() if name not in computed)],
-        len(operands.order) - len(counterparts) + len(apart),
+        sum([not operands.is_intermediate(name) for name in operands.order]) - len(counterparts) + len(apart),
         show,
         casts,
-        reference.operands is not None and len(reference.operands.converters) > len(operands.converters),
+        is_other_precision and bits(precisions[1]) < bits(precisions[0]),
+        f"tolerance: a relative error of {least:g}, for {precisions[0]} against {precisions[1]}"
+        if is_other_precision and tolerance is None
+        else "",
     )
 
 
@@ -498,26 +574,12 @@ def _sources(
         type = types.get(root)
         if root in sources or not isinstance(type, TensorType) or type.shape != value.shape:
             continue
+        known = operands.quantizations.get(root) if type.dtype.kind in "iu" else None
         if {type.dtype.kind, value.dtype.kind} == {"f"}:
             sources[root] = value.astype(type.dtype, copy=False)
+        elif known is not None and value.dtype.kind == "f":
+            sources[root] = known.quantized(value, type.dtype)
     return sources
-
-
-def _own_noise(
-    own: OwnNet,
-    sources: Mapping[str, Array],
-    counterparts: Mapping[str, str],
-    values: Mapping[str, Array],
-    watch_own: Callable[[OwnNet, Mapping[str, Array], Sequence[str], Take], None],
-) -> dict[str, Noise]:
-    """Return the error of each output of a net of own errors."""
-    found = dict[str, Noise]()
-
-    def take(name: str, value: Array) -> None:
-        found[name] = _noise(value, values[counterparts[name]])
-
-    watch_own(own, {own.inputs[root]: value for root, value in sources.items()}, own.definition.outputs, take)
-    return found
 
 
 Take: TypeAlias = Callable[[str, Array], None]

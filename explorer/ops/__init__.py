@@ -22,11 +22,12 @@ __all__: list[str] = []
 
 
 def _kinds() -> dict[str, list[str]]:
-    """Return the operations' names, grouped by the first line of their package's docstring."""
+    """Return the names of Explorer's operations, grouped by the first line of their package's docstring."""
     kinds: dict[str, list[str]] = {}
     for name in __dir__():
-        module = _registry.functions[name].__module__
-        package = ".".join(module.split(".")[:3])
+        package = ".".join(_registry.functions[name].__module__.split(".")[:3])
+        if not package.startswith("explorer."):
+            continue  # an operation of the user
         heading = (sys.modules[package].__doc__ or "").strip().splitlines()[0].rstrip(".")
         kinds.setdefault(heading, []).append(name)
     return kinds

@@ -81,6 +81,11 @@ class Elementwise(Operation, abstract=True):
     family = "elementwise"
     weight: ClassVar[int] = 1
     """flops per element"""
+    c: ClassVar[str] = ""
+    """C expression of an element for generated kernels, for the same kernel in all floating dtypes: ``{0}`` and ``{1}``
+    are the operands, and ``{t}`` is f32 or f64, the suffix of the functions in plan/codegen/functions.c"""
+    c_of_booleans: ClassVar[bool] = False
+    """whether the C expression is also correct for booleans, which are 0 or 1"""
 
     def infer(self, *types: TensorType) -> TensorType:
         shapes = [type_.shape for type_ in types]
@@ -101,6 +106,13 @@ class Elementwise(Operation, abstract=True):
         """Return an OperandError stating that the operation does not support operands of ``dtypes``."""
         names = ", ".join([dtype.name for dtype in dtypes])
         return OperandError(f"{self.label} of dtype {names}", rule=rule, fix=fix)
+
+    def c_expression(self, suffix: str, *operands: str) -> str:
+        """Return the C expression of an element; ``suffix`` is f32 or f64, and ``operands`` are C expressions.
+
+        An operation whose expression depends on attributes overrides this method instead of ``c``.
+        """
+        return self.c.format(*operands, t=suffix)
 
     def batch(self, size: int, batched: tuple[bool, ...], *operands: Expr) -> Expr:
         return self(*align(batched, operands))
@@ -137,11 +149,12 @@ class Ufunc(Elementwise, abstract=True):
             return as_operands(values)
         except OperandError as error:
             # resolve_dtypes treats the class int as a weak Python number, like the array operators
-            dtypes = [type(value) if type(value) is int else getattr(value, "dtype", None) for value in values]
-            if len(values) != 2 or int not in dtypes or None in dtypes:
+            is_int = [type(value) is int for value in values]
+            if len(values) != 2 or True not in is_int:
                 raise
-            index = dtypes.index(int)
-            if getattr(dtypes[1 - index], "kind", "") not in ("i", "u"):
+            index = is_int.index(True)
+            dtypes = [int if is_int[i] else getattr(value, "dtype", None) for i, value in enumerate(values)]
+            if getattr(dtypes[1 - index], "kind", "") not in ("b", "i", "u"):
                 raise
             number = self.convert_out_of_range_int(values[index], self.ufunc.resolve_dtypes((*dtypes, None))[index])
             if number is None:
@@ -170,6 +183,23 @@ class Ufunc(Elementwise, abstract=True):
         if type(self).kernel is not Ufunc.kernel:
             return super().bind_kernel(out, *operands)
         return functools.partial(self.ufunc, *operands, out=out)
+
+
+def c_literal(value: Any, suffix: str) -> str:
+    """Return a C literal with exactly the value of a number in float32 (suffix f32) or float64 (f64).
+
+    >>> from explorer.ops.base import c_literal
+    >>> c_literal(0.1, "f32"), c_literal(-2, "f64")
+    ('0.1f', '(-2.0)')
+    """
+    with np.errstate(over="ignore"):  # a number beyond float32 is infinite, as in a NumPy array
+        number = np.float32(value) if suffix == "f32" else np.float64(value)
+    if np.isnan(number):
+        return "NAN"
+    if np.isinf(number):
+        return "INFINITY" if number > 0 else "(-INFINITY)"
+    literal = str(number) + ("f" if suffix == "f32" else "")
+    return f"({literal})" if np.signbit(number) else literal
 
 
 def float_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

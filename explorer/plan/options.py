@@ -10,20 +10,22 @@ import functools
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, get_args
 
 from explorer.core.argument_checks import check_name, check_type
 from explorer.core.errors import OperandError, UnknownNameError
 from explorer.plan.graph.cost_model import CostModel
 from explorer.plan.graph.numerics import LEVELS, Level
 from explorer.plan.graph.pass_base import Pass
-from explorer.plan.passes import Batch, Inline, Order, Recall, UpdateInPlace
+from explorer.plan.passes import Batch, Codegen, Fuse, Inline, JoinRows, Order, Recall, UpdateInPlace
 from explorer.plan.passes.order import Heuristic
 from explorer.plan.pipeline import PIPELINE, Step, check_pipeline, pass_names, pass_of
 
 P = TypeVar("P", bound=Pass)
 S = TypeVar("S", bound=Step)
 
+Kernels: TypeAlias = Literal["numpy", "native"]
+"""how fused kernels run: by NumPy's functions, or by compiled C code where it is faster"""
 PASSES = tuple([name for name in pass_names(PIPELINE) if name != Recall.name])
 """names of the passes that can be excluded or configured"""
 _REPLACED: dict[str, type[Pass]] = {"batch": Batch, "inline": Inline, "update": UpdateInPlace}
@@ -36,22 +38,29 @@ class PlannerOptions(TypedDict, total=False):
 
     passes: Sequence[Step]
     """the passes, in order (ex.default_passes)"""
+    kernels: Kernels
+    """"native" adds the pass `Codegen`, which compiles kernels; "numpy" runs all kernels in NumPy"""
     inference: bool
     """whether the plan is for a net, whose weights are constant"""
     lanes: int | None
     """maximum number of kernels that run at the same time; None lets the executor choose"""
     order: Heuristic | None
+    """which of the kernels that are ready is next: "earliest" or "depth_first" (the field ``heuristic`` of `Order`)"""
     cost_model: CostModel | None
     """the cost model of all passes, such as ``ex.calibrate()``"""
     batch: Batch | None
+    """the pass that replaces the default `Batch`"""
     inline: Inline | None
+    """the pass that replaces the default `Inline`"""
     update: UpdateInPlace | None
+    """the pass that replaces the default `UpdateInPlace`"""
 
 
 @dataclass(frozen=True, init=False)
 class Options:
     """Passes of a plan, and the permitted changes to floating-point numbers. Hashable, for use in cache keys.
 
+    ``kernels="native"`` adds the pass `Codegen`.
     ``without`` lists the names of passes to exclude. ``lanes`` and ``order`` set fields of `Order`. ``cost_model`` sets
     the field of every pass that uses a cost model. ``batch``, ``inline`` and ``update`` replace passes of the pipeline.
     Raises OperandError or UnknownNameError if no pass accepts an option.
@@ -71,6 +80,7 @@ class Options:
         passes: tuple[Step, ...] = PIPELINE,
         numerics: Level = "safe",
         inference: bool = False,
+        kernels: Kernels = "numpy",
         lanes: int | None = None,
         order: str | None = None,
         cost_model: CostModel | None = None,
@@ -80,6 +90,7 @@ class Options:
     ) -> None:
         check_name(numerics, "numerics", LEVELS)
         check_type(inference, "inference", bool, "True or False", "inference=True")
+        check_name(kernels, "kernels", get_args(Kernels))
         if passes is not PIPELINE:
             check_pipeline(passes)
         _check_without(without, passes)
@@ -90,6 +101,8 @@ class Options:
                     replacement, option, kind, f"the pass {kind.__name__}", f"{option}=ex.passes.{kind.__name__}()"
                 )
                 replacements[kind] = replacement
+        if kernels == "native" and not any(isinstance(step, Codegen) for step in passes):
+            passes = _with_codegen(passes)
         if cost_model is not None:
             fix = 'costs="measured", or cost_model=ex.calibrate()'
             check_type(cost_model, "cost_model", CostModel, "a cost model", fix)
@@ -130,6 +143,18 @@ class Options:
     def of_bodies(self) -> Options:
         """Options for bodies of calls that are not inlined: one lane, no workers and no updates."""
         return self.with_fields(Order, lanes=1).with_fields(Inline, network=None).with_fields(UpdateInPlace, pairs=())
+
+
+def _with_codegen(passes: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Return the passes with `JoinRows` after the fusion, and `Codegen` before the pass that assigns memory."""
+    steps: list[Step] = []
+    for step in passes:
+        if pass_of(step).kind == "memory":
+            steps.append(Codegen())
+        steps.append(step)
+        if isinstance(pass_of(step), Fuse):
+            steps.append(JoinRows())
+    return tuple(steps)
 
 
 OPTIONS = tuple(inspect.signature(Options).parameters)

@@ -113,7 +113,7 @@ def _schedules_of_bodies(graph: PlanGraph, options: Options) -> BodySchedules:
     This must happen before the kernels are built, because the working memory of a call's kernel depends on the plan of
     its body.
     """
-    calls = [node.operation for node in graph.live if isinstance(node.operation, Call)]
+    calls = [node.operation for node in graph.live if isinstance(node.operation, Call)] if graph.has(Call) else []
     bodies = [body for call in calls for body in call.planned_bodies]
     return BodySchedules({id(body): plan_closed(body, options)[0].schedule for body in bodies})
 

@@ -56,7 +56,7 @@ class UnknownNameError(ExplorerError, LookupError):
         super().__init__(f"unknown {kind} {given!r}", rule=rule if names else "known: none are defined", fix=fix)
 
 
-_MAX_LISTED_ALL, _MIN_SIMILARITY, _MAX_SUGGESTIONS = 16, 0.66, 5
+_MAX_LISTED_ALL, _MIN_SIMILARITY, _MAX_SUGGESTIONS = 20, 0.66, 5
 """maximum number of known names to list in full; minimum similarity and maximum number of suggestions"""
 
 

@@ -17,15 +17,18 @@ from explorer.record.recording import Recording
 
 ACCOUNTS = {
     "kernel": "{node} runs in kernel {number} of {count}: {members}.",
+    "kernel_of_several": "{nodes} run in kernel {number} of {count}: {members}.",
     "leaf": "{node} exists before the run, so no kernel computes it.",
     "removed": "{node} is not in the final graph, because nothing reads it.",
-    "replaced": "{node} is not in the final graph, because the rule {rule} ({stage}) replaced it with {place}.",
+    "replaced": "{node} is not in the final graph, because the rule {rule} ({stage}) replaced it with {replacement}.",
     "absorbed": "{node} is not in the final graph, because the rule {rule} ({stage}) replaced {changed}, which is "
-    "computed from it, with {place}.",
+    "computed from it, with {replacement}.",
     "replacement": "The replacement runs in kernel {number} of {count}: {members}.",
     "planned": "{node} has no kernel in this recording.",
     "kernels": "{node} is computed {times} times, in the kernels {numbers} of {count}.",
     "reads": "{reader} reads the result of {node} from memory{limits}.",
+    "reads_several": "Kernel {reader} reads results of kernel {number} from memory{limits}. It reads {pairs}.",
+    "reads_for": "{node} for {reader}",
     "through": "{reader} reads the result of {node} through {members}.",
     "through_planned": "In the final graph, {reader} reads the result of {node} through {members}.",
     "same": "{node} and {reader} run in one kernel, number {number} of {count}.",
@@ -102,11 +105,11 @@ def decisions_about(recording: Recording, node: int) -> list[int]:
 def decisions_between(recording: Recording, nodes: Collection[int], others: Collection[int]) -> list[int]:
     """Return the indices of the decisions about two nodes, or about the nodes of two operators, in order.
 
-    A node also represents each of its replacements. A declined decision is about two nodes if one node reads the other
-    and they were not fused. It is also about two nodes if its sentence names one node and its subject is the other.
+    A node also represents each of its replacements, and an operation the operations that it became. A declined decision
+    is about two nodes if one node reads the other and they were not fused. It is also about two nodes if its sentence
+    names one node and its subject is the other. A statement about another compiler is about all its subjects.
     """
-    replacement = {old: new for _, old, new in recording.substitutions}
-    first, second = (_with_replacements(replacement, side) for side in (nodes, others))
+    first, second = (_with_replacements(recording, side) for side in (nodes, others))
     # A decision not to fuse has many subjects, and only its edges relate subjects to their readers.
     edges: dict[int, bool] = {}
     for index, operand, reader in recording.declined_edges:
@@ -116,16 +119,23 @@ def decisions_between(recording: Recording, nodes: Collection[int], others: Coll
         index
         for index, decision in enumerate(recording.decisions)
         if (edges[index] if index in edges else _names_both(recording, index, first, second))
+        or (index in recording.authors and _on_both_sides({*decision.subjects}, first, second))
     ]
 
 
-def _with_replacements(replacement: Mapping[int, int], nodes: Collection[int]) -> set[int]:
-    """Return nodes and all their replacements, one after another."""
+def _with_replacements(recording: Recording, nodes: Collection[int]) -> set[int]:
+    """Return nodes with all their replacements, and the operations that each one became: ``gelu`` with its ``erf``."""
+    replacement = {old: new for _, old, new in recording.substitutions}
+    pending = list(nodes)
     reached: set[int] = set()
-    for node in nodes:
-        while node not in reached:
+    for node in pending:
+        if node not in reached:
             reached.add(node)
-            node = replacement.get(node, node)
+            if node in replacement:
+                pending.append(replacement[node])
+            gone = recording.nodes.gone[node]
+            if gone >= 0 and recording.decisions[gone].subjects == (node,):
+                pending += recording.decisions[gone].produced
     return reached
 
 
@@ -182,24 +192,38 @@ def _node_sentences(
     final: Mapping[int, int],
     kernels_of: _KernelsOf,
 ) -> list[str]:
-    """Return a sentence about the kernel of each node, without duplicates."""
-    told = [node for side in (nodes, others) for node in _told(side, final, kernels_of)]
-    removed = [node for node in told if recording.nodes.gone[final.get(node, node)] >= 0]
+    """Return a sentence about the kernel of each node; nodes that one kernel computes share a sentence."""
+    described = [node for side in (nodes, others) for node in _computed(side, final, kernels_of)]
+    removed = [node for node in described if recording.nodes.gone[final.get(node, node)] >= 0]
     paths = _paths_to_replacements(recording, removed, final)
-    name = _names(recording)
-    return list(dict.fromkeys(_node_sentence(recording, node, final, kernels_of, paths, name) for node in told))
+    name = node_names(recording)
+    together: dict[int, dict[str, None]] = {}
+    """kernel → the names of the nodes that only it computes"""
+    only = {node: kernels[0] for node in described if len(kernels := kernels_of.get(final.get(node, node), ())) == 1}
+    for node, kernel in only.items():
+        together.setdefault(kernel, {})[name(node)] = None
+
+    def sentence(node: int) -> str:
+        if len(names := together.get(only.get(node, -1), {})) < 2:
+            return _node_sentence(recording, node, final, kernels_of, paths, name)
+        words = _kernel_words(recording, only[node])
+        return ACCOUNTS["kernel_of_several"].format(nodes=", ".join(_named([*names])), **words)
+
+    return list(dict.fromkeys(map(sentence, described)))
 
 
-def _told(nodes: Collection[int], final: Mapping[int, int], kernels_of: _KernelsOf) -> Collection[int]:
+def _computed(nodes: Collection[int], final: Mapping[int, int], kernels_of: _KernelsOf) -> Collection[int]:
     """Return the nodes of an operator that kernels compute, without its weights; all nodes if there are none."""
     return [node for node in nodes if final.get(node, node) in kernels_of] or nodes
 
 
-def _names(recording: Recording) -> Callable[[int], str]:
+def node_names(recording: Recording) -> Callable[[int], str]:
     """Return a function from nodes to labels, with the operator's name for a file: ``relu (node_relu_1)``.
 
-    If several recorded operations have a label, it returns their variables or else numbers: ``matmul (no. 2)``.
+    The name includes the boxes around the operator if others have its last part: ``conv2d (conv1 / Conv)``. If several
+    recorded operations have a label, it returns their variables or else numbers: ``matmul (no. 2)``.
     """
+    operators = Counter(scope.name for scope in recording.scopes if scope.type)
     of_label: dict[str, list[int]] = {}
     for node, (kind, born) in enumerate(zip(recording.nodes.kind, recording.nodes.born, strict=True)):
         if kind == "operation" and born < 0:
@@ -207,22 +231,72 @@ def _names(recording: Recording) -> Callable[[int], str]:
     counts = Counter(
         (recording.label(node), recording.variables.get(node)) for nodes in of_label.values() for node in nodes
     )
-    places = {node: place for nodes in of_label.values() for place, node in enumerate(nodes, 1)}
+    numbers = {node: number for nodes in of_label.values() for number, node in enumerate(nodes, 1)}
 
     def name(node: int) -> str:
         label, row = recording.label(node), recording.nodes.scope[node]
         while row >= 0 and not recording.scopes[row].type:
             row = recording.scopes[row].parent
         if row >= 0:
-            return label if recording.scopes[row].name == label else f"{label} ({recording.scopes[row].name})"
+            own = recording.scopes[row].name
+            if operators[own] > 1:
+                own = " / ".join(_box_names(recording, row))
+            return label if own == label else f"{label} ({own})"
         if len(of_label.get(label, ())) < 2:
             return label
         variable = recording.variables.get(node)
         if variable and counts[label, variable] < 2:
             return f"{label} ({variable})"
-        return f"{label} (no. {places[node]:,})" if node in places else label
+        return f"{label} (no. {numbers[node]:,})" if node in numbers else label
 
     return name
+
+
+def replacements(recording: Recording, node: int) -> list[tuple[int, int]]:
+    """Return (decision, new node) of each replacement of a node, of the node that replaced it, and so on."""
+    direct = {old: (index, new) for index, old, new in reversed(recording.substitutions)}
+    chain = []
+    while node in direct:
+        chain.append(direct[node])
+        node = direct[node][1]
+    return chain
+
+
+class Absorption(NamedTuple):
+    """Replacement because of which a removed node is not needed."""
+
+    decision: int
+    changed: int
+    """replaced node, which is computed from the removed one"""
+    new: int
+    """node that replaced it"""
+    result: int
+    """first node of the final graph that is computed in place of the readers of the removed node"""
+
+
+def absorption(recording: Recording, node: int) -> Absorption | None:
+    """Return the replacement because of which a removed node, or its last replacement, is not needed.
+
+    The result is None if no requested result depends on ``node``, or if the node is in the final graph.
+    """
+    final = recording.resolver(recording.end)
+    last = final.get(node, node)
+    if recording.nodes.gone[last] < 0:
+        return None
+    path = list(_paths_to_replacements(recording, [last], final).get(last, ()))
+    for changed in path:
+        if chain := replacements(recording, changed):
+            return Absorption(chain[-1][0], changed, chain[-1][1], final.get(path[-1], path[-1]))
+    return None
+
+
+def _box_names(recording: Recording, row: int) -> list[str]:
+    """Return the names of a box and of the boxes around it, outermost first."""
+    names: list[str] = []
+    while row >= 0:
+        names.append(recording.scopes[row].name)
+        row = recording.scopes[row].parent
+    return [name for name in reversed(names) if name]
 
 
 def is_fusion(recording: Recording, number: int) -> bool:
@@ -243,17 +317,38 @@ def kernel_answers(recording: Recording, nodes: Collection[int], others: Collect
         for sources, readers in (((nodes, others), (others, nodes)) if fuses else ())
         for pair in _read_from_memory(recording, sources, readers, final, kernels_of)
     ]
-    name = _names(recording)
-    reader_sentences = [
-        ACCOUNTS["reads"].format(node=name(node), reader=name(reader), limits=kernel_limits(recording))
-        for node, reader in pairs
-    ]
-    if reader_sentences:
-        return list(dict.fromkeys(reader_sentences))
-    if same := _same(recording, nodes, others, final, kernels_of):
-        return [same]
-    cut = _cut(recording, nodes, others, final, kernels_of) if fuses else []
-    return cut or _node_sentences(recording, nodes, others, final, kernels_of)
+    if pairs:
+        return _read_sentences(recording, pairs, final, kernels_of)
+    if shared := _shared_kernel(recording, nodes, others, final, kernels_of):
+        return [shared]
+    separation = _first_separation(recording, nodes, others, final, kernels_of) if fuses else []
+    return separation or _node_sentences(recording, nodes, others, final, kernels_of)
+
+
+def _read_sentences(
+    recording: Recording, pairs: Sequence[tuple[int, int]], final: Mapping[int, int], kernels_of: _KernelsOf
+) -> list[str]:
+    """Return sentences about pairs (node, reader) in different kernels; pairs in the same kernels share a sentence."""
+    name, limits = node_names(recording), kernel_limits(recording)
+    between: dict[tuple[tuple[int, ...], ...], dict[tuple[str, str], None]] = {}
+    for pair in pairs:
+        kernels = tuple([kernels_of[final.get(node, node)] for node in pair])
+        between.setdefault(kernels, {})[name(pair[0]), name(pair[1])] = None
+    sentences = []
+    for (sources, readers), named in between.items():
+        if len(named) == 1 or len(sources) > 1 or len(readers) > 1:
+            sentences += [ACCOUNTS["reads"].format(node=node, reader=reader, limits=limits) for node, reader in named]
+            continue
+        rows = [ACCOUNTS["reads_for"].format(node=node, reader=reader) for node, reader in named]
+        words = {"number": f"{sources[0] + 1:,}", "reader": f"{readers[0] + 1:,}", "pairs": ", ".join(_named(rows))}
+        sentences.append(ACCOUNTS["reads_several"].format(**words, limits=limits))
+    return sentences
+
+
+def _named(names: Sequence[str]) -> list[str]:
+    """Return the first names and the last one, with the number of names omitted between them."""
+    rest = len(names) - _MAX_NAMED
+    return [*names[: _MAX_NAMED - 1], f"{rest:,} more", names[-1]] if rest > 1 else [*names]
 
 
 def kernel_limits(recording: Recording) -> str:
@@ -262,7 +357,7 @@ def kernel_limits(recording: Recording) -> str:
     return f": {limits}" if limits else ""
 
 
-def _same(
+def _shared_kernel(
     recording: Recording,
     nodes: Collection[int],
     others: Collection[int],
@@ -270,7 +365,7 @@ def _same(
     kernels_of: _KernelsOf,
 ) -> str:
     """Return a sentence about the first two nodes, one from each side, in the same kernel; "" if there are none."""
-    name = _names(recording)
+    name = node_names(recording)
     first: dict[int, int] = {}
     for node in nodes:
         for kernel in kernels_of.get(final.get(node, node), ()):
@@ -285,7 +380,7 @@ def _same(
     return ""
 
 
-def _cut(
+def _first_separation(
     recording: Recording,
     nodes: Collection[int],
     others: Collection[int],
@@ -296,7 +391,7 @@ def _cut(
 
     The path connects ``nodes`` and ``others``.
     """
-    name = _names(recording)
+    name = node_names(recording)
     declined = {
         (final.get(operand, operand), final.get(reader, reader)): number
         for number, operand, reader in recording.declined_edges
@@ -306,7 +401,7 @@ def _cut(
         first, last = (dict.fromkeys(final.get(node, node) for node in side) for side in (readers, sources))
         path = _path(recording, first, last, final)
         for node, reader in pairwise(path):
-            if _apart(kernels_of, node, reader):
+            if _in_different_kernels(kernels_of, node, reader):
                 words = {"first": name(node), "second": name(reader)}
                 number = declined.get((node, reader), -1)
                 reason = (
@@ -330,21 +425,14 @@ def _relation(
 
     The path may exist as recorded, or in the final graph.
     """
-    name = _names(recording)
+    name = node_names(recording)
     unchanged: Mapping[int, int] = {}
     for sentence, resolved in (("through", unchanged), ("through_planned", final)):
         for readers, sources in ((others, nodes), (nodes, others)):
             first, last = (dict.fromkeys(resolved.get(node, node) for node in side) for side in (readers, sources))
             path = _path(recording, first, last, resolved)
             if len(path) > 2:
-                intermediates = path[1:-1]
-                excess = len(intermediates) - _MAX_NAMED
-                listed = intermediates if excess <= 1 else intermediates[: _MAX_NAMED - 1]
-                names = [
-                    *map(recording.label, listed),
-                    *[f"{excess:,} more", recording.label(intermediates[-1])] * (excess > 1),
-                ]
-                members = " → ".join(names)
+                members = " → ".join(_named([*map(recording.label, path[1:-1])]))
                 fields = {"reader": name(path[-1]), "node": name(path[0]), "members": members}
                 return [ACCOUNTS[sentence].format(**fields)]
             if path:
@@ -372,7 +460,7 @@ def _path(
     return []
 
 
-def _apart(kernels_of: _KernelsOf, node: int, reader: int) -> bool:
+def _in_different_kernels(kernels_of: _KernelsOf, node: int, reader: int) -> bool:
     """Return whether kernels compute both nodes, and no kernel computes both."""
     return {node, reader} <= kernels_of.keys() and set(kernels_of[node]).isdisjoint(kernels_of[reader])
 
@@ -394,7 +482,7 @@ def _read_from_memory(
     for reader_position, reader in enumerate(readers):
         last = final.get(reader, reader)
         for operand in {final.get(operand, operand) for operand in recording.nodes.operands[last]}:
-            if _apart(kernels_of, last, operand):
+            if _in_different_kernels(kernels_of, last, operand):
                 pairs += [(position, reader_position, reader) for position in positions.get(operand, ())]
     return [(sources[position], reader) for position, _, reader in sorted(pairs)]
 
@@ -446,7 +534,7 @@ def _replaced_sentence(
         "changed": name(changed),
         "rule": decision.rule,
         "stage": recording.stages[decision.stage].name,
-        "place": recording.label(new),
+        "replacement": recording.label(new),
     }
     sentence = ACCOUNTS["replaced" if changed == path[0] else "absorbed"].format(**words)
     runs = [ACCOUNTS["replacement"].format(**_kernel_words(recording, kernel)) for kernel in kernels[:1]]

@@ -27,6 +27,7 @@ from explorer.record.rows import (
     Group,
     InterfaceRow,
     Nodes,
+    OperatorType,
     Placement,
     Run,
     Schedule,
@@ -83,6 +84,8 @@ class Recording:
     ports: list[Port] = field(default_factory=list)
     operators: list[FileOperator] = field(default_factory=list)
     """operators of a model file"""
+    operator_types: list[OperatorType] = field(default_factory=list)
+    """documented types of the operators of a model file"""
     interface: list[InterfaceRow] = field(default_factory=list)
     """inputs and outputs of a model file, with the order and the names of the file"""
     metadata: list[tuple[str, str]] = field(default_factory=list)
@@ -102,12 +105,17 @@ class Recording:
     placements: dict[int, Placement] = field(default_factory=dict)
     """kernel → where it runs, if another compiler or runtime reports it"""
     codes: dict[int, Code] = field(default_factory=dict)
-    """kernel → its code, if a compiler reports it"""
+    """kernel → the code that computes it, if it is known"""
     schedule: Schedule | None = None
     run: Run | None = None
 
     def __repr__(self) -> str:
         return f"Recording(title={self.title!r}, nodes={len(self.nodes)}, decisions={len(self.decisions)})"
+
+    @property
+    def compiler(self) -> str:
+        """Name of the compiler that the recording is about, without its version; "" for explorer's plans."""
+        return str(self.options.get("compiler", "")).partition(" ")[0]
 
     @property
     def roots(self) -> tuple[int, ...]:

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import functools
-import sys
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, TypeVar, cast
+
+from explorer.record.caller_warning import warn_caller
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Class = TypeVar("_Class", bound=type)
-_PACKAGE = str(Path(__file__).parents[1])
 
 
 def warn_renamed(old: str, new: str) -> None:
     """Emit a DeprecationWarning for the nearest caller outside the package."""
-    frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
-        frame = frame.f_back
-    text = f"{old} is deprecated and will be removed in the next release; use {new}"
-    warnings.warn_explicit(
-        text, DeprecationWarning, frame.f_code.co_filename, frame.f_lineno, module=frame.f_globals.get("__name__")
-    )
+    warn_caller(f"{old} is deprecated and will be removed in the next release; use {new}", DeprecationWarning)
 
 
 def renamed_options(**names: str) -> Callable[[_Function], _Function]:

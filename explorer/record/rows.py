@@ -172,7 +172,8 @@ class Stage:
 
     ``decides`` is what the decisions of the stage determine: which operations share a "kernel", which calls form
     "batches", or "merging" of equal nodes; "" for any other change. Views and assertions use it, and never the name of
-    a stage. ``limits`` states what a kernel can contain, as a clause.
+    a stage. ``limits`` states what a kernel can contain, as a clause. ``pipeline`` is the name of the passes that a
+    compiler runs together, "" if unknown; consecutive stages of a pipeline share a chip in the view.
     """
 
     name: str
@@ -184,6 +185,7 @@ class Stage:
     micros: float = 0.0
     decides: Decides = ""
     limits: str = ""
+    pipeline: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,7 @@ class Decision:
     """A rule that was applied, or that declined, with the reason.
 
     ``reason`` is a template over ``facts``. Equal declined decisions are merged into one decision with many
-    ``subjects``. ``rule_index`` is the position of the rule in its chain, and ``location`` is its class as "file:line".
+    ``subjects``. ``rule_index`` is the position of the rule in its chain, and ``location`` is its class as "path:line".
     Example: see ``ex.EvalPlan``.
     """
 
@@ -380,6 +382,30 @@ class InterfaceRow:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorAttribute:
+    """Attribute of an operator type: its default value as a string ("" for none), and its meaning."""
+
+    name: str
+    default: str = ""
+    meaning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorType:
+    """Operator type of a model file, and its documentation, which the operators of the type share.
+
+    ``origin`` is the operator set that defines the type, with its version in the file: ``ONNX, opset 18``. ``url`` is
+    a page with the whole documentation, or "".
+    """
+
+    name: str
+    origin: str
+    summary: str = ""
+    url: str = ""
+    attributes: tuple[OperatorAttribute, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class FileOperator:
     """Operator of a model file: its attributes and weights, with the names used in the file.
 
@@ -398,6 +424,20 @@ class FileOperator:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     """names of the operands that the operator reads and writes, without its weights"""
+    parameters: tuple[tuple[str, int], ...] = ()
+    """(formal name of an input, index in ``inputs``) pairs in the order of the operator type's parameters; the index is
+    −1 for an input that is listed under this name in ``weights`` or ``attributes``, and the name is "" if there is none
+    """
+    results: tuple[tuple[str, int], ...] = ()
+    """(formal name, node) pairs of ``outputs``; the name is "" if the format has none, and the node −1 if no node was
+    recorded
+    """
+    documentation: int = -1
+    """row of the operator's type in ``operator_types``, or −1"""
+    implied: tuple[str, ...] = ()
+    """attributes that the file omits, although they have values"""
+    stated: tuple[tuple[str, str], ...] = ()
+    """(name, value) pairs that the file states about the operator, its outputs and its weights"""
 
 
 def total(numbers: Iterable[_Number | None]) -> _Number | None:

@@ -21,7 +21,7 @@ from explorer.core.types.device import Device, check_device, cpu
 from explorer.core.types.tensor_type import Array
 from explorer.plan.graph.numerics import Level
 from explorer.plan.options import OPTIONS, Options, PlannerOptions
-from explorer.plan.passes import Inline, Order
+from explorer.plan.passes import Codegen, Inline, Order
 from explorer.plan.passes.recall import ReusableValues
 from explorer.plan.pipeline import PIPELINE, PassName, pass_names
 from explorer.plan.planner import Plan, plan
@@ -336,7 +336,8 @@ class EvalPlan:
         """Return the results of a new program, and cache the program if the graph has a known structure."""
         self._latest = run  # displayed if the run fails
         assert run.planned is not None
-        program = Program(run.planned, Binding(rebound=graph_structure is not None))
+        with gc_paused():
+            program = Program(run.planned, Binding(rebound=graph_structure is not None))
         program.bind(inputs)
         watch = ValueCapture(program) if self.record == "values" else None
         timing = run_program(self.executor, program, watch, self.record != "off")
@@ -389,6 +390,8 @@ class EvalPlan:
             lanes = self.options.find(Order).lanes
             if lanes > 1:
                 options["lanes"] = lanes
+            if any(isinstance(step, Codegen) for step in self.options.passes):
+                options["kernels"] = "native"
             with gc_paused():
                 notes = timing.notes if timing is not None else ()
                 facts = latest.values, latest.reused, notes, latest.interface
@@ -435,6 +438,20 @@ class EvalPlan:
         ``what`` is an expression, or the name of an operator in a file, a layer, a scope, a variable or an operation.
         """
         return hooks.explain(self, what)
+
+    def code(self, what: Expr | str | None = None) -> str:
+        """Return the C code of the kernels that compute ``what``, or of all kernels that have code.
+
+        ``what`` is as in ``explain``. The names in it are those of the program. Raises StateError, with the reason
+        of the stage *codegen*, if no kernel has code: only plans with ``kernels="native"`` generate code.
+
+        >>> x = ex.tensor(np.ones((100, 100), np.float32))
+        >>> plan = ex.EvalPlan(kernels="native")
+        >>> handle = plan.register(ex.tanh(x * 2) + x)
+        >>> "f32 tanh = tanh_f32(multiply);" in plan.prepare().code("tanh")
+        True
+        """
+        return hooks.code(self, what)
 
     def to_graphviz(self, stage: str | None = None) -> graphviz.Digraph:
         """Return the graph after ``stage`` ("recorded", "fuse", …; None: the last stage) as a ``graphviz.Digraph``.

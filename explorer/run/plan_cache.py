@@ -7,7 +7,6 @@ decisions of such a run are created on request, by planning its graph.
 
 from __future__ import annotations
 
-import itertools
 import threading
 from array import array
 from collections import OrderedDict
@@ -27,7 +26,7 @@ _ENTRIES, _BYTES = 64, 1 << 27
 """limits of the cache: number of programs, and bytes of their memory and of the tensors they were planned for"""
 
 
-_uid, _operation, _operands, _token = map(attrgetter, ("uid", "operation", "operands", "token"))
+_operation = attrgetter("operation")
 
 
 class Leaves(NamedTuple):
@@ -75,17 +74,31 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
             if uid not in nodes_by_uid:
                 nodes_by_uid[uid] = operand
                 reached.append(operand)
-    uids = sorted(nodes_by_uid)  # uids increase in order of recording, so operands precede their readers
-    nodes = [*map(nodes_by_uid.__getitem__, uids)]
-    position_of = dict(zip(uids, itertools.count()))  # not strict, because count() is infinite
-    rows = [*map(_token, map(_operation, nodes))]
-    rows += map(len, map(_operands, nodes))
-    rows += map(position_of.__getitem__, map(_uid, itertools.chain.from_iterable(map(_operands, nodes))))
+    nodes: list[Expr] = []
+    position_of: dict[int, int] = {}
+    rows: list[int] = []
+    counts: list[int] = []
+    positions: list[int] = []
+    sources: list[Expr] = []
+    # uids increase in order of recording, so operands precede their readers.
+    for position, uid in enumerate(sorted(nodes_by_uid)):
+        node = nodes_by_uid[uid]
+        position_of[uid] = position
+        nodes.append(node)
+        rows.append(node.operation.token)
+        operands = node.operands
+        counts.append(len(operands))
+        if operands:
+            positions += [position_of[operand.uid] for operand in operands]
+        else:
+            sources.append(node)
+    rows += counts
+    rows += positions
     # The structure includes which tensors share a storage, because plans merge such tensors.
     storages: dict[int, int] = {}
     tensors: list[Tensor] = []
     leaves = Leaves([], [])
-    for node in [node for node in nodes if not node.operands]:
+    for node in sources:
         if isinstance(node, Tensor):
             storage = node.storage
             token = storage.token

@@ -105,5 +105,5 @@ class Runtime:
     """command that installs it"""
     extension: str
     """extension of the files that it runs"""
-    open: Callable[[str], RuntimeModel]
-    """path of a file → opened file"""
+    open: Callable[..., RuntimeModel]
+    """path of a file, and the key of a signature unless its first graph is meant → opened file"""

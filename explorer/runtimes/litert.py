@@ -18,29 +18,39 @@ from explorer.runtimes.contract import FileNode, Measurement
 _RUNS = 5
 
 
-def open_file(path: str) -> _Model:
-    """Open a TensorFlow Lite file."""
-    return _Model(path)
+def open_file(path: str, signature: str = "") -> _Model:
+    """Open the first graph of a TensorFlow Lite file, or the graph of a signature."""
+    return _Model(path, signature)
 
 
 class _Model:
     placement = "CPU"
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, signature: str) -> None:
         from ai_edge_litert.interpreter import Interpreter, OpResolverType  # an optional package
 
         self.version = version("ai-edge-litert")
-        self._path, self._library = path, Interpreter
+        self._path, self._library, self._signature = path, Interpreter, signature
         plain = Interpreter(
             path,
             experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
             experimental_preserve_all_tensors=True,
         )
         self._plain: Any = plain
-        self._inputs = [each["index"] for each in plain.get_input_details()]
-        self._outputs = [each["index"] for each in plain.get_output_details()]
-        self._names = _tensor_names(plain, [*self._inputs, *self._outputs])
-        operators: Any = plain._get_ops_details()  # the only list of operators
+        known = plain._get_full_signature_list()
+        if signature:
+            self._graph = int(plain.get_signature_runner(signature)._subgraph_index)
+            named = known[signature]
+            self._inputs, self._outputs = ([*map(int, named[side].values())] for side in ("inputs", "outputs"))
+        else:
+            self._graph, named = 0, next(iter(known.values())) if len(known) == 1 else {}
+            self._inputs = [each["index"] for each in plain.get_input_details()]
+            self._outputs = [each["index"] for each in plain.get_output_details()]
+        self._keys = {int(index): name for side in ("outputs", "inputs") for name, index in named.get(side, {}).items()}
+        """tensor index → name in the signature"""
+        self._names = _tensor_names(plain.get_tensor_details(self._graph), [*self._inputs, *self._outputs], self._keys)
+        # The only list of operators, which has those of the first graph.
+        operators: Any = [] if self._graph else plain._get_ops_details()
         self.nodes = [
             FileNode(
                 each["op_name"],
@@ -53,18 +63,17 @@ class _Model:
     def outputs(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the outputs by name."""
         self._run(self._usual, inputs)
-        return {self._names[index]: self._usual.get_tensor(index) for index in self._outputs}
+        return {self._names[index]: self._usual.get_tensor(index, self._graph) for index in self._outputs}
 
     def values(self, inputs: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
         """Return the values of operands by name, computed without delegates."""
         self._run(self._plain, inputs)
-        computed = {name for node in self.nodes for name in node.outputs}
-        found = [(index, name) for index, name in self._names.items() if name in names and name in computed]
-        return {name: np.array(self._plain.get_tensor(index)) for index, name in found}
+        wanted = {index: name for index, name in self._names.items() if name in names and index not in self._inputs}
+        return {name: np.array(self._plain.get_tensor(index, self._graph)) for index, name in wanted.items()}
 
     def types(self, names: Collection[str]) -> dict[str, tuple[tuple[int | None, ...], str]]:
         """Return the types that the file declares for its tensors."""
-        details = {self._names[each["index"]]: each for each in self._plain.get_tensor_details()}
+        details = {self._names[each["index"]]: each for each in self._plain.get_tensor_details(self._graph)}
         return {
             name: (
                 tuple([None if size < 0 else int(size) for size in details[name]["shape_signature"]]),
@@ -89,6 +98,10 @@ class _Model:
         return self._library(self._path)
 
     def _run(self, interpreter: Any, inputs: Mapping[str, Any]) -> None:
+        if self._signature:
+            run = interpreter.get_signature_runner(self._signature)
+            run(**{self._keys[index]: inputs[self._names[index]] for index in self._inputs})
+            return
         for index in self._inputs:
             interpreter.resize_tensor_input(index, np.shape(inputs[self._names[index]]))
         interpreter.allocate_tensors()
@@ -97,19 +110,15 @@ class _Model:
         interpreter.invoke()
 
 
-def _tensor_names(interpreter: Any, ends: list[int]) -> dict[int, str]:
+def _tensor_names(tensors: list[dict[str, Any]], ends: list[int], keys: Mapping[int, str]) -> dict[int, str]:
     """Return tensor index → unique name, by the same rule as the reader of the files (formats/tflite/reader.py)."""
-    details = sorted(interpreter.get_tensor_details(), key=lambda each: each["index"])
+    details = sorted(tensors, key=lambda each: each["index"])
     file_names = {each["name"] for each in details}
     own = {each["index"]: each["name"] for each in details}
-    signatures = list(interpreter._get_full_signature_list().values())
-    named: dict[int, str] = {}
-    for signature in signatures if len(signatures) == 1 else ():
-        named.update({int(index): name for side in ("outputs", "inputs") for name, index in signature[side].items()})
     names: dict[int, str] = {}
     taken: set[str] = set()
     for index in sorted({*ends}):
-        name = named.get(index, "")
+        name = keys.get(index, "")
         if name and name not in taken and name not in file_names - {own[index]}:
             names[index] = name
             taken.add(name)

@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Collection, Mapping
 from functools import cached_property
 from pathlib import Path
-from statistics import median
 from time import perf_counter
 from typing import Any
 
@@ -19,6 +18,7 @@ import onnx
 
 from explorer.runtimes import onnx_file
 from explorer.runtimes.contract import MeasuredKernel, Measurement
+from explorer.runtimes.onnx_profile import bytes_before, bytes_in_use, medians, warm_runs
 from explorer.runtimes.optimized_graph import OptimizedNode, computed_nodes
 
 _RUNS, _MAX_TOTAL = 20, 1.0
@@ -109,9 +109,9 @@ class _Model:
 
     def _measurement(self, events: list[dict[str, Any]], optimized: onnx.ModelProto, plain: float) -> Measurement:
         """Return the measurement of the fastest run in a profile; a run without the profiler took ``plain`` µs."""
-        runs = _warm_runs(events)
+        runs = warm_runs(events)
         steps, whole = min(runs, key=lambda run: run[1])
-        medians = _medians(steps, runs)
+        middles = medians(steps, runs)
         given = self._model
         constants = onnx_file.weights_of(given) | onnx_file.weights_of(optimized)
         rows = [
@@ -130,11 +130,11 @@ class _Model:
         for index, row in enumerate(rows):
             numbers.setdefault(row.name or row.type, []).append(index)
         begin = steps[0]["ts"] if steps else 0
-        floor = _before(steps[0]) if steps else 0
+        floor = bytes_before(steps[0]) if steps else 0
         parts: dict[int, list[tuple[int, dict[str, Any]]]] = {}
         middle: dict[int, float] = {}
         unplaced: list[tuple[str, float]] = []
-        for step, median_time in zip(steps, medians, strict=True):
+        for step, median_time in zip(steps, middles, strict=True):
             op_name = str(step["args"].get("op_name", ""))
             found = numbers.get(step["name"].removesuffix("_kernel_time")) or numbers.get(op_name, [])
             # if names are not unique, nodes run in the order of the graph
@@ -155,19 +155,21 @@ class _Model:
                     " + ".join(dict.fromkeys(types)),
                     float(members[0][1]["ts"] - begin),
                     float(sum([step["dur"] for _, step in members])),
-                    max([_live(step, floor) for _, step in members]),
+                    max([bytes_in_use(step, floor) for _, step in members]),
                     str(members[0][1]["args"].get("provider", "")),
                     conversions=len(members) - len(work),
                     is_exact=computed.exact[group],
                     median=middle[group],
                 )
             )
+        between = whole - sum([step["dur"] for step in steps])
         return Measurement(
             tuple(kernels),
             float(whole),
             "Times are from a session with onnxruntime's default graph optimizations, values from a session without. "
-            f"Without the profiler, which adds to each time, a run took {round(plain):,} µs.",
-            max([_live(step, floor) for step in steps], default=0),
+            f"Without the profiler, which adds to each time, a run took {round(plain):,} µs. "
+            f"Of this run's {whole:,.0f} µs, {between:,.0f} µs were between kernels.",
+            max([bytes_in_use(step, floor) for step in steps], default=0),
             computed.folded,
             tuple(unplaced),
             len(runs),
@@ -198,46 +200,3 @@ def _timed_run(session: Any, inputs: Mapping[str, Any]) -> float:
     began = perf_counter()
     session.run(None, dict(inputs))
     return perf_counter() - began
-
-
-def _warm_runs(events: list[dict[str, Any]]) -> list[tuple[list[dict[str, Any]], float]]:
-    """Return the kernels, in order, and the time in µs of each run in a profile; the first run only warms up."""
-    kernels = [event for event in events if event["cat"] == "Node" and event["name"].endswith("_kernel_time")]
-    runs = [event for event in events if event["name"] == "SequentialExecutor::Execute"]
-    outermost = [run for run in runs if not any(_contains(other, run) for other in runs if other is not run)]
-    return [(_outermost(kernels, run), float(run["dur"])) for run in outermost[1:] or outermost]
-
-
-def _outermost(kernels: list[dict[str, Any]], run: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the kernels of a run; those of inner graphs run inside a kernel, whose time includes them."""
-    inside = [event for event in kernels if _contains(run, event)]
-    top: list[dict[str, Any]] = []
-    for event in sorted(inside, key=lambda event: (event["ts"], -event["dur"])):
-        if not top or event["ts"] >= top[-1]["ts"] + top[-1]["dur"]:
-            top.append(event)
-    return top
-
-
-def _medians(steps: list[dict[str, Any]], runs: list[tuple[list[dict[str, Any]], float]]) -> list[float]:
-    """Return the median time of each kernel over the runs that have the same kernels in the same order."""
-    names = [step["name"] for step in steps]
-    equal = [others for others, _ in runs if [other["name"] for other in others] == names]
-    return [median([others[index]["dur"] for others in equal]) for index in range(len(steps))]
-
-
-def _contains(outer: Mapping[str, Any], inner: Mapping[str, Any]) -> bool:
-    return bool(outer["ts"] <= inner["ts"]) and inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"]
-
-
-def _bytes(event: Mapping[str, Any], name: str) -> int:
-    return int(event["args"].get(name, 0))
-
-
-def _before(event: Mapping[str, Any]) -> int:
-    """Return the bytes in use before a kernel; before the first one, these are weights."""
-    return _bytes(event, "mem_bytes_requested_in_use") - _bytes(event, "mem_requested_in_use_delta")
-
-
-def _live(event: Mapping[str, Any], floor: int) -> int:
-    """Return the bytes that intermediate results use at the end of a kernel."""
-    return max(0, _bytes(event, "mem_bytes_requested_in_use") - floor)

@@ -143,7 +143,7 @@ def _address(chapter: Chapter) -> str:
 
 
 def _page(title: str, inside: Markup, code: str) -> str:
-    style = page_colours(":root") + _read("site.css") + (stylesheet() if code else "")
+    style = page_colours(":root") + _read("site.css") + _read("figures.css") + (stylesheet() if code else "")
     head = element(
         "head",
         Markup('<meta charset="utf-8">'),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 from collections.abc import Mapping
@@ -16,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from explorer.core.errors import ExplorerError, FileError
 from explorer.core.files.open_untrusted import content
 from explorer.site.clean_body import clean_body
+from explorer.site.figure import view_figure
 from explorer.view.base.markup import Markup, element
-from explorer.view.export.html_page import image, inline_json
-from explorer.view.payload.stored import MIME, restored
+from explorer.view.export.html_page import image
+from explorer.view.payload.stored import MIME
 
 if TYPE_CHECKING:
     from nbconvert import HTMLExporter
@@ -129,7 +129,7 @@ def _extract_views(notebook: NotebookNode, marker: str) -> list[Markup]:
             data = output.get("data", {})
             if MIME in data:
                 output["data"] = {"text/html": f"{marker}{len(figures)}-"}
-                figures.append(_figure(len(figures), data))
+                figures.append(_figure(len(figures) + 1, data))
             elif "data" in output:
                 data.setdefault("text/plain", "")  # in case no other type can be shown
                 if "text/html" in data:
@@ -148,22 +148,14 @@ def _with_images(html: str) -> str:
 
 
 def _figure(number: int, data: Mapping[str, Any]) -> Markup:
-    """Return a view's figure, with its data and an image that is shown until the view is drawn."""
-    options = restored(data[MIME]).get("options")
-    height = options.get("height") if isinstance(options, dict) else None
-    if type(height) is not int:
-        raise ValueError(f"this is not a stored view: its height is {height!r}")
+    """Return a view's figure, with an image that is shown until the view is drawn."""
     plain = data.get("text/plain", "")
     if "image/svg+xml" in data:
         picture = image(data["image/svg+xml"], "the graph as an image; its decisions are below as text")
     else:
         picture = element("p", "An interactive view, which needs JavaScript; its decisions are below as text.")
     lines = [Markup(f"{element('span', line)}\n") for line in plain.splitlines()]
-    as_text = element("details", element("summary", "as text"), element("pre", *lines)) if lines else Markup("")
-    stored = Markup(f'<script type="application/json">{inline_json(json.dumps(data[MIME]))}</script>')
-    place = element("div", picture, class_="book-place", style=f"--book-height:{height}px")
-    label = f"view {number + 1}"
-    return element("figure", place, as_text, stored, class_="book-view", id=f"view-{number + 1}", aria_label=label)
+    return view_figure(number, data[MIME], picture, element("pre", *lines) if lines else Markup(""))
 
 
 def _html(notebook: NotebookNode, path: Path) -> str:

@@ -14,7 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sized
 from types import TracebackType
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, Unpack
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, Unpack, get_args
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameters import Parameter
 from explorer.ops.manipulation.rearrange import moveaxis
 from explorer.ops.nn.learning_rates import LearningRate
-from explorer.plan.options import Options
+from explorer.plan.options import Kernels, Options
 from explorer.plan.passes import UpdateInPlace
 from explorer.record.fork_locks import renew_in_children
 from explorer.run import evaluate
@@ -155,7 +155,7 @@ class TrainingStep:
     def execution(self) -> tuple[RegisteredExecutor, Options]:
         """Return the step's executor and plan options."""
         executor = EXECUTORS[self._module.executor]
-        return executor, Options(**{"lanes": executor.lanes, **self.options})
+        return executor, Options(**{"lanes": executor.lanes, "kernels": self._module.kernels, **self.options})
 
     def check(self, value: Any, label: Any, output: Any, loss: Array) -> None:
         """Raise OperandError if the loss of a step is invalid; nothing is updated then."""
@@ -202,7 +202,8 @@ class Module:
     """Layers, a loss and an optimizer that are trained together.
 
     Numbers have ``dtype``, "float32" or "float64" (as in CDNN), and samples are along the "first" or "last" axis of
-    inputs and labels. ``to_device("cuda")`` moves the module to a GPU.
+    inputs and labels. ``to_device("cuda")`` moves the module to a GPU. With ``kernels="native"``, compiled C code
+    computes elementwise kernels.
 
     >>> module = ex.train.Module("line", loss=ex.train.MeanSquaredError(), optimizer=ex.train.SGD(0.1))
     >>> module.add_node(ex.train.Linear("slope", 1, 1))
@@ -224,12 +225,15 @@ class Module:
         dtype: str = "float32",
         samples: str = "first",
         executor: str = "simple",
+        kernels: Kernels = "numpy",
     ) -> None:
         check_type(name, "name", str, "a string", 'ex.train.Module("digits")')
         check_name(str(np.dtype(dtype)), "dtype", DTYPES)
         check_name(samples, "samples", SAMPLES)
         check_name(executor, "executor", EXECUTORS)
-        self.name, self.dtype, self.samples, self.executor = name, np.dtype(dtype), samples, executor
+        check_name(kernels, "kernels", get_args(Kernels))
+        self.name, self.dtype, self.samples = name, np.dtype(dtype), samples
+        self.executor, self.kernels = executor, kernels
         self.loss: Loss | None = None
         self.optimizer: Optimizer | None = None
         self.nodes: dict[str, Node] = {}
@@ -330,7 +334,7 @@ class Module:
                 fix=f'Linear(…, samples="{self.samples}")',
             )
         with single_source_line():
-            node = self.nodes[layer.name] = Node(layer, self.samples, self.dtype)
+            node = self.nodes[layer.name] = Node(layer, self.samples, self.dtype, self.kernels)
         return node
 
     def to_device(self, device: Device | str) -> Self:
@@ -727,7 +731,9 @@ class Module:
                 # Parameters are operands, not constants, so the plan stays valid when a step changes them.
                 operands = {name: parameter(parameter_.type, name) for name, parameter_ in self.parameters.items()}
                 output = self.record(input_, operands)
-                plan = Compiled([output], [input_, *operands.values()], None, EXECUTORS[self.executor])
+                executor = EXECUTORS[self.executor]
+                options = Options(lanes=executor.lanes, kernels=self.kernels)
+                plan = Compiled([output], [input_, *operands.values()], None, executor, options)
                 _store(self._predictions, type_, plan)
             (result,) = self._predictions[type_].on_host(array, *elements)
         return result
@@ -756,7 +762,7 @@ class Module:
         step = self._step(batch.type, label.type)
         self.check_label(label, step.output_type.shape)
         update = UpdateInPlace(tuple(step.updates.items()))
-        settings: PlanOptions = {"title": f"a training step of {self.name}", "update": update}
+        settings: PlanOptions = {"title": f"a training step of {self.name}", "update": update, "kernels": self.kernels}
         plan = EvalPlan(**{**settings, **step.options, **options})
         for root in step.roots:
             plan.register(root)

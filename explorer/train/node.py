@@ -28,6 +28,7 @@ from explorer.layers.framework.parameter_layers import ParamSource
 from explorer.layers.framework.parameters import Parameter
 from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.ops.creation.constants import zeros
+from explorer.plan.options import Kernels, Options
 from explorer.record.reasons import counted_text
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.layers.training_layers import Training, TrainingLayer, check_outermost, step_operand
@@ -62,7 +63,9 @@ class Node:
     and ``last_output`` are None before the first forward.
     """
 
-    def __init__(self, layer: Layer, samples: str = "first", dtype: Any = np.float32) -> None:
+    def __init__(
+        self, layer: Layer, samples: str = "first", dtype: Any = np.float32, kernels: Kernels = "numpy"
+    ) -> None:
         if len(layer.inputs) != 1 or len(layer.outputs) != 1:
             raise DeclarationError(
                 f"the layer {layer!r} with the ports {', '.join([*layer.inputs, *layer.outputs])}",
@@ -72,6 +75,7 @@ class Node:
         check_outermost(layer)
         self.layer, self._samples, self._dtype = layer, samples, np.dtype(dtype)
         self._device = cpu
+        self._options = Options(kernels=kernels)
         self._origin = state.origin or (None, 0)
         """line where the user added the node, which is used as the line of its operations"""
         self.input_size: int | None = getattr(layer, "input_size", getattr(layer, "in_features", None))
@@ -250,7 +254,7 @@ class Node:
             training = Training(step[0], self._samples) if step else None
             output = self.record(value, operands, training)
             statistics = [training.statistics[name] for name in self.replaced] if training else []
-            forward = Compiled([output, *statistics], [value, *operands.values(), *step])
+            forward = Compiled([output, *statistics], [value, *operands.values(), *step], options=self._options)
             upstream = parameter(output.type, "gradient")
             differentiated = [operands[name] for name in operands if name in self.updates()]
             if is_floating(value.dtype):
@@ -258,7 +262,10 @@ class Node:
             else:  # integers have no gradient, so zeros are returned
                 zero = zeros(value.shape, self._dtype, self._device)
                 gradients = [zero, *(grad(output, differentiated, seed=upstream) if differentiated else [])]
-            self._programs[type_] = forward, Compiled(gradients, [value, *operands.values(), *step, upstream])
+            self._programs[type_] = (
+                forward,
+                Compiled(gradients, [value, *operands.values(), *step, upstream], options=self._options),
+            )
         return self._programs[type_]
 
     def release(self) -> None:

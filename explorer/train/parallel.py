@@ -206,7 +206,8 @@ class ParallelStep(TrainingStep):
 
     def execution(self) -> tuple[RegisteredExecutor, Options]:
         """Return an executor that uses the workers, and the plan's options."""
-        return RegisteredExecutor(partial(_run_on_workers, self._parallel.workers), 1), Options(**self.options)
+        executor = RegisteredExecutor(partial(_run_on_workers, self._parallel.workers), 1)
+        return executor, Options(**{"kernels": self._module.kernels, **self.options})
 
     def check(self, value: Any, label: Any, output: Any, loss: Array) -> None:
         """Raise OperandError, before anything is updated, unless the first loss equals the loss of the whole batch."""

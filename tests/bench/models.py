@@ -66,14 +66,24 @@ class Model:
                     Path(value).mkdir()
         return folder / f"{self.name}.{ending}"
 
+    def write_onnx(self, folder: Path) -> Path:
+        """Write an ONNX file into ``folder``, and return its path."""
+        import torch
+
+        path = folder / f"{self.name}.onnx"
+        with warnings.catch_warnings(), _quiet():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(self.module(), (torch.from_numpy(self.input()),), str(path), dynamo=False)
+        return path
+
     def _export(self, folder: Path) -> None:
         import pnnx
         import torch
 
+        self.write_onnx(folder)
         module, given = self.module(), torch.from_numpy(self.input())
         with warnings.catch_warnings(), _quiet():
             warnings.simplefilter("ignore")
-            torch.onnx.export(module, (given,), str(folder / f"{self.name}.onnx"), dynamo=False)
             pnnx.export(module, str(folder / f"{self.name}.pt"), (given,), fp16=False)
 
 

@@ -54,11 +54,12 @@ class Samples:
     weights: list[Vector]
     biases: list[Vector]
 
-    def network(self, x: Any, weights: Any, biases: Any, tanh: Callable[[Any], Any]) -> Any:
-        """Return the outputs, for any array library with ``@`` and ``+``."""
-        for weight, bias in zip(weights, biases, strict=True):
-            x = tanh(x @ weight + bias)
-        return x
+
+def network(x: Any, weights: Any, biases: Any, tanh: Callable[[Any], Any]) -> Any:
+    """Return the outputs, for any array library with ``@`` and ``+``."""
+    for weight, bias in zip(weights, biases, strict=True):
+        x = tanh(x @ weight + bias)
+    return x
 
 
 def samples(count: int = 1000, sizes: tuple[int, ...] = (128, 256, 256, 10)) -> Samples:

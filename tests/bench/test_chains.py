@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import explorer as ex
+from explorer.plan.options import Kernels
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
 from tests.bench.contest import contest, table
@@ -24,17 +25,26 @@ Array = np.ndarray[Any, np.dtype[np.float32]]
 
 
 def by_explorer(x: Array, y: Array) -> dict[str, Callable[[], Any]]:
-    """Return the complete evaluation with a cached plan, and the prepared program alone."""
+    """Return the complete evaluation with a cached plan, and the prepared program alone, by NumPy and by C code."""
     x_, y_ = ex.tensor(x), ex.tensor(y)
-    plan = ex.EvalPlan()
-    plan.register(chain(x_, y_))
-    program = Program(plan.prepare().planned)
 
-    def execute() -> Any:
-        run_simple(program)
-        return program.take()[0]
+    def prepared(kernels: Kernels) -> Callable[[], Any]:
+        plan = ex.EvalPlan(kernels=kernels)
+        plan.register(chain(x_, y_))
+        program = Program(plan.prepare().planned)
 
-    return {"explorer": lambda: ex.evaluate(chain(x_, y_)), "explorer, execution": execute}
+        def execute() -> Any:
+            run_simple(program)
+            return program.take()[0]
+
+        return execute
+
+    return {
+        "explorer": lambda: ex.evaluate(chain(x_, y_)),
+        "explorer, execution": prepared("numpy"),
+        "explorer, native": lambda: ex.evaluate(chain(x_, y_), kernels="native"),
+        "explorer, native, execution": prepared("native"),
+    }
 
 
 def by_numpy(x: Array, y: Array) -> dict[str, Callable[[], Any]]:
@@ -106,3 +116,31 @@ def test_chains() -> None:
     header = ["", *[title for size in SIZES for title in (f"{size:,}: µs", ": NumPy")]]
     print(table("ten elementwise operations, float32, 1 thread", header, [*rows.values()], PACKAGES))
     assert all(len(row) == len(header) for row in rows.values())
+
+
+def test_gelu_and_exponential() -> None:
+    """tanh-GELU · exp(−x²) on 1e6 float32; target of native code: ≤ 0.7 × torch."""
+    import jax
+    import jax.numpy as jnp
+    import torch
+
+    x = np.random.default_rng(0).normal(size=1_000_000).astype(np.float32)
+
+    def formula(x: Any, exp: Any, tanh: Any) -> Any:
+        return 0.5 * x * (1 + tanh(0.79788456 * (x + 0.044715 * x * x * x))) * exp(-x * x)
+
+    x_, of_torch, of_jax = ex.tensor(x), torch.from_numpy(x), jnp.asarray(x)
+    jitted = jax.jit(lambda x: formula(x, jnp.exp, jnp.tanh))
+    runs: dict[str, Callable[[], Any]] = {
+        "explorer": lambda: ex.evaluate(formula(x_, ex.exp, ex.tanh)),
+        "explorer, native": lambda: ex.evaluate(formula(x_, ex.exp, ex.tanh), kernels="native"),
+        "NumPy": lambda: formula(x, np.exp, np.tanh),
+        "torch": lambda: formula(of_torch, torch.exp, torch.tanh).numpy(),
+        "jax.jit": lambda: np.asarray(jitted(of_jax)),
+    }
+    with one_thread():
+        for name, run in runs.items():
+            np.testing.assert_allclose(run(), runs["NumPy"](), rtol=1e-5, atol=1e-6, err_msg=name)
+        times = contest(runs, rounds=7, burst=3, clock=process_time)
+    rows = [[name, f"{spent * 1000:,.0f}", f"{spent / times['NumPy']:.2f}"] for name, spent in times.items()]
+    print(table("tanh-GELU · exp on 1,000,000 float32, 1 thread", ["", "µs", ": NumPy"], rows, PACKAGES))

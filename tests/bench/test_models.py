@@ -1,4 +1,4 @@
-"""Real models in float32, two threads each: explorer's ``net.run`` against onnxruntime, torch eager and ncnn."""
+"""Real models in float32 with one and two threads: explorer's ``net.run``, onnxruntime, torch eager and ncnn."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 import explorer as ex
 from explorer.plan.graph.cost_model import result_bytes
@@ -23,30 +24,34 @@ from tests.bench.models import ENCODER, MOBILENET_V2, RESNET18, RESNET18_8, Mode
 
 pytestmark = [pytest.mark.bench, pytest.mark.filterwarnings("default")]
 
-THREADS = 2
 MODELS = {"resnet18-1": RESNET18, "resnet18-8": RESNET18_8, "mobilenet_v2": MOBILENET_V2, "encoder": ENCODER}
 Run = Callable[[], np.ndarray[Any, Any]]
 
 
-def by_explorer(model: Model) -> Run:
+def by_explorer(model: Model, threads: int) -> Run:
     net, given = ex.open(model.file("pnnx.param")), model.input()
     return lambda: net.run(given)
 
 
-def by_onnxruntime(model: Model) -> Run:
+def by_compiled_kernels(model: Model, threads: int) -> Run:
+    net, given = ex.open(model.file("pnnx.param")), model.input()
+    return lambda: net.run(given, kernels="native")
+
+
+def by_onnxruntime(model: Model, threads: int) -> Run:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = THREADS, 1
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     session = onnxruntime.InferenceSession(model.file("onnx"), options, providers=["CPUExecutionProvider"])
     given = {session.get_inputs()[0].name: model.input()}
     return lambda: session.run(None, given)[0]
 
 
-def by_torch(model: Model) -> Run:
+def by_torch(model: Model, threads: int) -> Run:
     import torch
 
-    torch.set_num_threads(THREADS)
+    torch.set_num_threads(threads)
     module, given = model.module(), torch.from_numpy(model.input())
 
     def run() -> np.ndarray[Any, Any]:
@@ -57,14 +62,14 @@ def by_torch(model: Model) -> Run:
     return run
 
 
-def by_ncnn(model: Model) -> Run:
+def by_ncnn(model: Model, threads: int) -> Run:
     """Return a run of ncnn, which runs one image at a time, so that a batch needs several runs; float32 as for all
     others."""
     import ncnn
 
     net = ncnn.Net()
     options = net.opt
-    options.num_threads, options.use_vulkan_compute = THREADS, False
+    options.num_threads, options.use_vulkan_compute = threads, False
     options.use_fp16_packed = options.use_fp16_storage = options.use_fp16_arithmetic = options.use_bf16_storage = False
     one = Model(model.name, model.architecture, (1, *model.shape[1:]), model.tokens)
     assert net.load_param(str(one.file("ncnn.param"))) == net.load_model(str(one.file("ncnn.bin"))) == 0
@@ -81,15 +86,28 @@ def by_ncnn(model: Model) -> Run:
     return run
 
 
-CONTESTANTS = {"explorer": by_explorer, "onnxruntime": by_onnxruntime, "torch": by_torch, "ncnn": by_ncnn}
+CONTESTANTS = {
+    "explorer": by_explorer,
+    "explorer, native": by_compiled_kernels,
+    "onnxruntime": by_onnxruntime,
+    "torch": by_torch,
+    "ncnn": by_ncnn,
+}
 PACKAGES = ["numpy", "onnxruntime", "torch", "ncnn", "pnnx"]
 
 
+@pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", MODELS)
-def test_times(name: str) -> None:
-    """All contestants agree (to 1e-4 of the largest value); print medians in ms and explorer's ratio to each."""
+def test_times(name: str, threads: int) -> None:
+    """All contestants agree (to 1e-4 of the largest value); print medians in ms and explorer's ratios to each."""
+    with threadpool_limits(threads):
+        compare(name, threads)
+
+
+def compare(name: str, threads: int) -> None:
+    """Print the times of all contestants."""
     model = MODELS[name]
-    runs = {contestant: make(model) for contestant, make in CONTESTANTS.items()}
+    runs = {contestant: make(model, threads) for contestant, make in CONTESTANTS.items()}
     results = {contestant: run() for contestant, run in runs.items()}
     expected = results["torch"]
     for contestant, values in results.items():
@@ -102,12 +120,13 @@ def test_times(name: str) -> None:
             f"{middle[contestant]:.2f}",
             f"{min(spent):.2f}",
             f"{middle['explorer'] / middle[contestant]:.2f}",
+            f"{middle['explorer, native'] / middle[contestant]:.2f}",
             f"{_apart(results[contestant], expected):.1e}",
         ]
         for contestant, spent in times.items()
     ]
-    header = ["", "ms (median)", "least", "explorer : it", "values apart from torch's"]
-    title = f"{model.name} {'×'.join(map(str, model.shape))}, {THREADS} threads"
+    header = ["", "ms (median)", "least", "explorer : it", "native : it", "values apart from torch's"]
+    title = f"{model.name} {'×'.join(map(str, model.shape))}, {threads} threads"
     print(table(title, header, rows, PACKAGES))
     print(breakdown(model))
     print(memory(model))

@@ -9,34 +9,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import pytest
 
-import explorer as ex
 from tests.bench.contest import contest, table
+from tests.bench.planned_program import prepare, program, record
 
 pytestmark = [pytest.mark.bench, pytest.mark.filterwarnings("default")]
 
 SIZES = (1_000, 10_000, 100_000)
 Run: TypeAlias = Callable[[], Any]
-
-
-def program(tanh: Any, x: Any, count: int) -> Any:
-    """Return a chain of additions, products and tanh, in which every third node also reads the input."""
-    y = x
-    for index in range(count // 3):
-        y = tanh(y * x + x) if index % 2 else tanh(x + y) * y
-    return y
-
-
-def record(count: int) -> ex.Expr:
-    """Record in explorer: operations, types, scope and line of every node."""
-    result: ex.Expr = program(ex.tanh, ex.tensor(np.ones(8, np.float32)), count)
-    return result
-
-
-def prepare(root: ex.Expr) -> None:
-    """Plan in explorer: every pass, every decision."""
-    plan = ex.EvalPlan()
-    plan.register(root)
-    plan.prepare()
 
 
 def of_explorer(count: int) -> dict[str, Run]:

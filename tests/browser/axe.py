@@ -12,7 +12,9 @@ COLOURS = ("color-contrast", "link-in-text-block")
 """the rules that look at colours: a theme sets nothing else, so a dark page that was light before is asked for these"""
 RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 FOUND = """async ([where, rules]) => {
-    const { violations } = await axe.run(where, { resultTypes: ["violations"], selectors: false, runOnly: rules });
+    // no preload: a page from disk cannot request its style sheets again
+    const options = { preload: false, resultTypes: ["violations"], runOnly: rules, selectors: false };
+    const { violations } = await axe.run(where, options);
     return violations.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.html.slice(0, 200)}`));
 }"""
 

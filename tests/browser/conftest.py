@@ -91,13 +91,18 @@ def kept_page(browser: Browser) -> Generator[KeptPage]:
 
 
 @pytest.fixture
-def open_page(browser: Browser, watch: Watch, kept_page: KeptPage) -> Generator[Callable[..., Page]]:
-    """Open isolated pages: first the reused page, if it has the requested options."""
+def open_page(
+    browser: Browser, watch: Watch, kept_page: KeptPage, request: pytest.FixtureRequest
+) -> Generator[Callable[..., Page]]:
+    """Open isolated pages: first the reused page, if it has the requested options and the test needs no storage."""
     contexts = []
+    is_stored = request.node.get_closest_marker("stores") is not None
 
     def open_one(**options: Any) -> Page:
-        if not options.keys() - {"viewport"} and (kept := kept_page.lend(watch, options.get("viewport", VIEWPORT))):
-            return kept
+        if not (is_stored or options.keys() - {"viewport"}):
+            kept = kept_page.lend(watch, options.get("viewport", VIEWPORT))
+            if kept is not None:
+                return kept
         context = new_context(browser, **options)
         contexts.append(context)
         page = context.new_page()

@@ -16,6 +16,8 @@ VIEWPORT = ViewportSize(width=1280, height=900)
 _TESTS = 50
 """tests after which the page that they share is closed, with the memory of its process"""
 
+_NO_STORAGE = "Storage.prototype.setItem = () => undefined;"
+
 
 @dataclass
 class Watch:
@@ -75,6 +77,7 @@ class KeptPage:
         if self._page is None or self._page.is_closed() or self._tests == _TESTS or not self.is_whole(self._page):
             self.close()
             self._context = self._new_context()
+            self.prepare(self._context)
             self._page, self._tests = self._context.new_page(), 0
             self.open(self._page)
         self._tests += 1
@@ -84,7 +87,7 @@ class KeptPage:
         return self._page
 
     def take_back(self) -> None:
-        """Reset everything that a test left behind: contents, storage, mouse position and listeners."""
+        """Reset everything that a test left behind: contents, mouse position and listeners."""
         page, watch, self._watch = self._page, self._watch, None
         if page is not None and watch is not None and not page.is_closed():
             try:
@@ -102,13 +105,19 @@ class KeptPage:
         """Whether the page is in the state in which `open` left it."""
         return True
 
+    def prepare(self, context: BrowserContext) -> None:
+        """Prevent documents from storing what the next test would read.
+
+        Clearing the storage between tests is not enough: on a busy machine, a write can arrive after the next
+        document has read the storage.
+        """
+        context.add_init_script(_NO_STORAGE)
+
     def open(self, page: Page) -> None:
         """Prepare a new page for all tests."""
 
     def empty(self, page: Page) -> None:
-        """Clear the page's contents and storage."""
-        if not page.url.startswith("about:"):
-            page.evaluate("() => [localStorage, sessionStorage].forEach((each) => each.clear())")
+        """Clear the page's contents."""
         page.goto("about:blank")
 
 
@@ -122,6 +131,9 @@ class KeptLabPage(KeptPage):
     def is_whole(self, page: Page) -> bool:
         """Whether JupyterLab is still there, with no dialog over it."""
         return bool(page.evaluate("() => window.jupyterapp !== undefined && !document.querySelector('.jp-Dialog')"))
+
+    def prepare(self, context: BrowserContext) -> None:
+        """Leave the storage to JupyterLab, which `empty` clears."""
 
     def open(self, page: Page) -> None:
         """Start JupyterLab."""

@@ -42,7 +42,7 @@ def test_names_of_dimensions_are_on_nodes_edges_and_in_the_panel(show, tmp_path)
     node(view, "x").click()
     expect(view.locator(".ex-why")).to_contain_text("batch=2×seq=16×64 float32")
     expect(view.locator(".ex-why")).to_contain_text("declared as batch×seq×64: input 'x' of m.onnx")
-    node(view, "relu").click()
+    node(view, "Relu").click()
     for text in ("declared as", "undefined"):
         expect(view.locator(".ex-why")).not_to_contain_text(text)
     for query, count in (("shape:batch=2", 1), ("shape:2x16x64", 4)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
@@ -86,6 +87,7 @@ def test_live_widgets_of_hostile_names_are_text(notebook: Callable[..., Notebook
     book = notebook(source + "\nplan = hostile_plan().prepare()\nview = plan.explore()\nview")
     view = book.view()
     book.insert_text(" ".join(f"[go {number}](<#explorer:{link}>)" for number, link in enumerate(LINKS)))
+    expect(book.page.get_by_role("link", name=re.compile("^go ")).first).to_be_visible()
     clicked = 0
     for number in range(len(LINKS)):
         link = book.page.get_by_role("link", name=f"go {number}", exact=True)

@@ -36,7 +36,7 @@ WALK = """(explorer, [payload, turns]) => {
         view.step(step);
         const { trace, timeline, sceneBuilder, totals, now, selection } = view;
         const other = new panel.constructor(trace, timeline, sceneBuilder, totals, actions);
-        other.show(now, selection.node, selection.box, selection.other, view.prediction);
+        other.show(now, selection.node, selection.box, selection, view.prediction);
         if (said(panel) !== said(other)) wrong.push([now.step, said(panel), said(other)]);
     }
     view.destroy();

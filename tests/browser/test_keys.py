@@ -32,6 +32,7 @@ NOTHING = {
 }
 
 
+@pytest.mark.stores
 @pytest.mark.parametrize("key", sorted(NOTHING))
 def test_a_key_that_has_nothing_to_show_says_so(show, key):
     view = show(sample.mlp())

@@ -107,3 +107,14 @@ def test_a_run_of_a_runtime_names_the_values_at_the_peak(show, program):
     ran = view.locator(".ex-living dt").all_inner_texts()
     assert ran == [*held, "padding and working memory"]
     expect(view.locator(".ex-living dd").last).to_have_text("1 KB")
+
+
+def test_no_values_are_named_if_the_live_memory_is_unknown(show, program):
+    """XLA reports buffers, and no live memory; then the first kernel is not presented as the peak."""
+    schedule = program.schedule
+    assert schedule is not None
+    kernels = [replace(kernel, live=None) for kernel in schedule.kernels]
+    view = show(replace(program, schedule=replace(schedule, kernels=kernels)))
+    view.locator(".ex-chip", has_text="buffers").click()
+    expect(heading(view, "buffers over time")).to_be_visible()
+    expect(view.locator(".ex-living")).to_have_count(0)

@@ -11,8 +11,10 @@ import explorer as ex
 from explorer.record import Recording
 from explorer.record.node_decisions import pair_answer
 from explorer.view.payload.view_payload import payload
-from tests.browser.player import node, press
+from explorer.view.tree.scopes import nodes_named
+from tests.browser.player import box, node, press
 from tests.golden.programs import recorded
+from tests.support.toy_compiler import two_norms
 from tests.view import sample
 
 pytestmark = pytest.mark.browser
@@ -80,8 +82,17 @@ def program() -> Recording:
 @pytest.mark.spec("V-2")
 @pytest.mark.parametrize(
     "make",
-    [sample.mlp, lambda: recorded("perceptron"), lambda: recorded("declined"), digits, likelihood, quotient, products],
-)
+    [
+        sample.mlp,
+        lambda: recorded("perceptron"),
+        lambda: recorded("declined"),
+        digits,
+        likelihood,
+        quotient,
+        products,
+        two_norms,
+    ],
+)  # fmt: skip
 def test_two_nodes_are_answered_for_as_in_python(module, make):
     """For every pair the panel shows the decisions and sentences that Python finds."""
     recording = make()
@@ -92,6 +103,18 @@ def test_two_nodes_are_answered_for_as_in_python(module, make):
         answer = pair_answer(recording, [one], [other])
         codes_wanted = [recording.decisions[number].code for number in (*answer.cards, *answer.further)]
         assert (codes, sentences) == (codes_wanted, answer.sentences), (one, other)
+
+
+@pytest.mark.spec("Q-4", "X-9")
+def test_nodes_of_two_boxes_in_the_same_kernels_share_a_sentence(show):
+    recording = two_norms(is_refused=False)
+    view = show(recording, position=0)
+    box(view, "roots").click(position={"x": 20, "y": 8})
+    box(view, "quotients").click(modifiers=["Shift"], position={"x": 20, "y": 8})
+    sides = [nodes_named(recording, name) for name in ("roots", "quotients")]
+    answer = pair_answer(recording, *sides)
+    expect(view.locator(".ex-accounts li")).to_have_text(answer.sentences)
+    expect(view.locator(".ex-accounts li").first).to_contain_text("Kernel 2 reads results of kernel 1 from memory")
 
 
 @pytest.mark.spec("Q-4")
@@ -148,13 +171,26 @@ def test_closed_boxes_are_asked_about_as_nodes_are(show):
     first = view.locator(".ex-graph .ex-closed").first
     name = first.get_attribute("aria-label").split(",")[0].split(" ")[-1]
     first.click()
-    node(view, "hardswish").click(modifiers=["Shift"])
-    expect(view.locator(".ex-why h4")).to_have_text(f"{name} and hardswish")
+    node(view, "h").click(modifiers=["Shift"])
+    expect(view.locator(".ex-why h4")).to_have_text(f"{name} and h")
     expect(view.locator(".ex-why .ex-card")).to_have_attribute("data-code", "epilogue")
-    node(view, "hardswish").click()
+    node(view, "h").click()
     first.click(modifiers=["Shift"])
-    expect(view.locator(".ex-why h4")).to_have_text(f"hardswish and {name}")
+    expect(view.locator(".ex-why h4")).to_have_text(f"h and {name}")
     expect(view.locator(".ex-graph .ex-selected")).to_have_count(2)
     first.click(modifiers=["Shift"])
-    expect(view.locator(".ex-why h4")).to_have_text("hardswish")
+    expect(view.locator(".ex-why h4")).to_have_text("h")
     expect(view.locator(".ex-graph .ex-selected")).to_have_count(1)
+
+
+@pytest.mark.spec("Q-4")
+def test_an_answer_about_two_nodes_ends_when_a_stage_is_chosen(show, program):
+    """A click on a stage is another question, so the panel shows the stage; one selected node stays selected."""
+    view = show(program)
+    node(view, "tanh").click()
+    view.locator(".ex-rail button").last.click()
+    expect(view.locator(".ex-why h4")).to_have_text("tanh")
+    node(view, "sum").click(modifiers=["Shift"])
+    expect(view.locator(".ex-why h4")).to_have_text("tanh and sum")
+    view.locator(".ex-rail button").first.click()
+    expect(view.locator(".ex-why h4")).to_have_text("recorded")

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from playwright.sync_api import expect
 import explorer as ex
 from explorer.record import Stage
 from explorer.record.reasons import bytes_text, micros_text, render
+from explorer.run.diagnosis.leaf_values import leaf_values
 from explorer.view.export.html_page import html
 from explorer.view.layout.box_layout import Layouts
 from explorer.view.layout.placement import compose
@@ -50,8 +52,9 @@ def test_a_box_says_what_it_costs_and_the_graph_says_it_of_everything(show, digi
     everything = costs(view)
     assert everything["parameters"].startswith(f"{sum(sizes[n] for n in weights):,} · ")
     assert set(everything) == {"parameters", "flops/byte"}
-    press(view, "]")
+    view.locator(".ex-rail button").last.click()
     assert set(costs(view)) == {"parameters", "measured time", "flops/byte"}
+    view.locator(".ex-rail button").first.click()
     box(view, "conv2").click()
     inside = [n for n in range(len(nodes)) if scopes[nodes.scope[n]].name == "conv2" and nodes.born[n] < 0]
     said = costs(view)
@@ -70,7 +73,7 @@ def test_a_box_says_what_it_costs_and_the_graph_says_it_of_everything(show, digi
 def test_the_times_of_the_boxes_are_the_time_of_the_run(show, digits):
     """A kernel's time is divided among its nodes, so the times of boxes and nodes add up to the kernels' total."""
     view = show(digits)
-    press(view, "]")
+    view.locator(".ex-rail button").last.click()
     added = costs(view)["measured time"]
     assert digits.run is not None
     spent = sum(step.micros for step in digits.run.steps)
@@ -88,7 +91,7 @@ def test_a_model_says_at_once_what_it_is(show, digits):
     rows = view.locator(".ex-summary dt, .ex-summary dd").all_text_contents()
     table = dict(zip(rows[::2], rows[1::2], strict=True))
     assert table["inputs"].endswith("12×1×8×8 float32")
-    assert table["outputs"].endswith("12×10 float32")
+    assert table["outputs"].endswith("12×10 float32 · nn.Softmax")
     kinds = Counter(scope.type for scope in digits.scopes if scope.type)
     texts = view.locator(".ex-kinds span").all_text_contents()
     assert {"nn.Conv2d ×4", "nn.Linear ×2", "nn.MaxPool2d"} <= set(texts)
@@ -340,10 +343,60 @@ def test_an_operator_of_a_file_lists_its_attributes_and_weights(show):
     box(view, "convbn2d_0").click()
     expect(heading(view, "attributes")).to_be_visible()
     expect(panel.locator(".ex-facts dt", has_text="kernel_size")).to_have_count(1)
-    expect(panel.locator(".ex-facts dd").filter(has_text="convbn2d_0.weight · 64×3×7×7 float32")).to_have_count(1)
+    expect(panel.locator(".ex-facts dd").filter(has_text="convbn2d_0.weight 64×3×7×7 float32")).to_have_count(1)
     box(view, "convbn2d_0").dblclick()
     node(view, "conv2d").click()
     expect(panel.locator(".ex-facts dt", has_text="kernel_size")).to_have_count(1)
+
+
+@pytest.mark.spec("V-6")
+def test_a_page_without_the_values_of_weights_gives_the_command_that_reads_them(show):
+    """`explorer show FILE --weights` is given where a value would be, and not if the page has values."""
+    plan = ex.open(ASSETS / "digits.onnx").preview_plan()
+    hint = re.compile("explorer show FILE --weights")
+    view = show(plan.recording, position=0)
+    box(view, "fc1 / Gemm").dblclick()
+    node(view, "fc1.weight").click()
+    expect(view.locator(".ex-why .ex-note").filter(has_text=hint)).to_have_count(1)
+    plan.recording.leaf_values = leaf_values(plan.planned)
+    view = show(plan.recording, position=0)
+    box(view, "fc1 / Gemm").dblclick()
+    node(view, "fc1.weight").click()
+    expect(heading(view, re.compile("^value$"))).to_be_visible()
+    expect(view.locator(".ex-why .ex-note").filter(has_text=hint)).to_have_count(0)
+    expect(view.locator(".ex-why .ex-elements")).to_have_text(re.compile(r"^\[[-0-9., ]+, …\]$"))
+
+
+@pytest.mark.spec("V-9")
+def test_the_panel_of_a_box_leads_to_producers_and_readers(show):
+    """An operator's or layer's box lists the nodes outside that it reads and that read it, as links with types."""
+    view = show(ex.open(ASSETS / "models" / "resnet18.onnx").preview_plan().recording, position=0)
+    panel = view.locator(".ex-why")
+    box(view, "maxpool / MaxPool").click()
+    expect(heading(view, re.compile("^reads$"))).to_be_visible()
+    expect(heading(view, "read by 2")).to_be_visible()
+    rows = panel.locator(".ex-nodes").first.locator("li")
+    expect(rows).to_have_text([re.compile(r"^Relu 1×64×\S+ f32$")])
+    box(view, "layer1 ×2").click()
+    expect(heading(view, "read by 2")).to_be_visible()
+    expect(panel.locator(".ex-nodes").nth(1).locator("button")).to_have_text(["conv2d", "conv2d"])
+    box(view, "maxpool / MaxPool").click()
+    rows.locator("button").click()
+    expect(panel.locator("h4")).to_have_text("Relu")
+
+
+@pytest.mark.spec("I-5")
+def test_attributes_precede_decisions_in_a_recorded_graph(show):
+    """In the graph as recorded, the operator in the file comes before its decisions; in a pass, after them."""
+    view = show(ex.open(ASSETS / "models" / "resnet18.pnnx.param").preview_plan().recording, position=0)
+    headings = view.locator(".ex-why h5")
+    box(view, "convbn2d_0").dblclick()
+    node(view, "conv2d").click()
+    expect(headings.first).to_have_text("operator")
+    expect(heading(view, "decisions about it")).to_be_visible()
+    view.page.evaluate("location.hash = 'stage=fuse'")
+    expect(headings.first).not_to_have_text("operator")
+    expect(heading(view, "attributes")).to_be_visible()
 
 
 @pytest.mark.spec("V-23")
@@ -498,7 +551,7 @@ def test_the_value_of_a_node_is_seen_at_once_where_decisions_are_not_the_subject
     images = np.load(ASSETS / "digits.npz")["images"][:4].astype(np.float32)
     recording = ex.open(ASSETS / "digits.onnx").plan(images, record="values").eval().recording
     view = show(recording, position=0)
-    node(view, "relu").click()
+    node(view, "Relu").click()
     decisions = heading(view, "later decisions about it")
     value, panel = heading(view, "value in the run"), view.locator(".ex-why")
     statistics = panel.locator(".ex-statistics")
@@ -527,5 +580,81 @@ def test_the_panel_lists_what_the_file_states(show, tmp_path):
     lines = rows.locator("dd").first.locator("div").all_text_contents()
     assert lines == ["<b>first</b>\\x1b[31m", "second"]
     assert rows.locator("dd").nth(1).text_content() == "tool 1.2"
-    node(view, "negative").click()
+    node(view, "invert").click()
     expect(view.locator(".ex-why")).to_contain_text("describes the node")
+
+
+@pytest.mark.spec("V-19")
+def test_a_box_says_that_an_estimated_time_is_of_the_final_plan(show):
+    """Before the final plan, inner boxes are compared by their flops, which belong to the graph shown."""
+    view = show(ex.open(ASSETS / "models" / "resnet18.pnnx.param").preview_plan().recording, position=0)
+    box(view, "layer2").click()
+    columns = view.locator(".ex-why .ex-inside thead th")
+    assert "estimated time in the final plan" in costs(view)
+    expect(columns.nth(2)).to_have_text("flops")
+    view.locator(".ex-rail button").last.click()
+    box(view, "layer2").click()
+    expect(columns.nth(2)).to_have_text("estimated time")
+    assert "estimated time" in costs(view)
+
+
+@pytest.mark.spec("Q-12")
+def test_the_panel_documents_the_operator_of_a_file(show, tmp_path, page):
+    """It shows the type's operator set, summary and page, and marks attributes with default values."""
+    pool = onnx_node("MaxPool", ["x"], ["y"], "pool", kernel_shape=[2, 2], strides=[2, 2])
+    net = opened(model([pool], {"x": (FLOAT, [1, 1, 4, 4])}, ["y"], opset=17), tmp_path)
+    view = show(net.explore().recording)
+    node(view, "pool").click()
+    panel = view.locator(".ex-why")
+    expect(panel).to_contain_text("recorded as max_pool2d")
+    expect(panel).to_contain_text("MaxPool of ONNX, opset 17 (unchanged since opset 12)")
+    expect(panel.locator(".ex-type")).to_contain_text("MaxPool consumes an input tensor X and applies max pooling")
+    link = panel.get_by_role("link", name="documentation on onnx.ai")
+    expect(link).to_have_attribute("href", "https://onnx.ai/onnx/operators/onnx__MaxPool.html")
+    expect(link).to_have_attribute("rel", "noopener noreferrer")
+    attributes = dict(zip(*[facts_of(panel, "attributes", tag) for tag in ("dt", "dd")], strict=True))
+    assert attributes == {
+        "kernel_shape": "(2, 2)",
+        "strides": "(2, 2)",
+        "auto_pad": "NOTSET default",
+        "ceil_mode": "0 default",
+        "storage_order": "0 default",
+    }
+    meaning = panel.locator("details", has_text="what its attributes mean")
+    expect(meaning.locator("dl")).to_be_hidden()
+    meaning.locator("summary").click()
+    expect(meaning.locator("dl")).to_contain_text("Whether to use ceil or floor (default) to compute the output shape.")
+    assert len(page.context.pages) == 1
+
+
+def facts_of(panel, title, tag):
+    """Return the names or values in the table after a heading."""
+    return panel.locator(f'h5:text-is("{title}") + dl {tag}').all_text_contents()
+
+
+@pytest.mark.spec("Q-12")
+def test_the_address_of_a_page_cannot_be_a_script(show, digits):
+    """Only the page of an https address is linked, since a recording may come from anywhere."""
+    types = [replace(type, url="javascript:alert(1)") for type in digits.operator_types]
+    view = show(replace(digits, operator_types=types))
+    node(view, "relu1").click()
+    expect(view.locator(".ex-why")).to_contain_text("of PNNX")
+    expect(view.locator(".ex-why a")).to_have_count(0)
+
+
+@pytest.mark.spec("Q-1")
+def test_the_panel_lists_what_the_file_states_about_an_operator(show, tmp_path):
+    operator = onnx_node("Neg", ["x"], ["y"], "invert")
+    operator.metadata_props.add(key="<i>pass\x1b", value="fused from a")
+    operator.metadata_props.add(key="pkg.exporter.long_names_of_keys_without_spaces.in_metadata", value="above")
+    made = model([operator], {"x": (FLOAT, [2])}, ["y"])
+    made.graph.output[0].metadata_props.add(key="unit", value="<b>V")
+    view = show(opened(made, tmp_path).explore().recording)
+    node(view, "invert").click()
+    rows = view.locator(".ex-why .ex-metadata")
+    expect(rows.locator("dt")).to_have_text(["<i>pass\\x1b", re.compile("^pkg.exporter"), "y: unit"])
+    expect(rows.locator("dd")).to_have_text(["fused from a", "above", "<b>V"])
+    name, value = rows.locator("dt").nth(1).bounding_box(), rows.locator("dd").nth(1).bounding_box()
+    room = view.locator(".ex-why").bounding_box()
+    assert name["x"] + name["width"] <= room["x"] + room["width"]
+    assert (name["x"], name["y"] + name["height"]) <= (value["x"], value["y"] + 1)

@@ -93,6 +93,17 @@ def test_a_kernel_lacks_nothing_where_the_planner_had_it_ready_or_waiting(module
             assert (kernels[other].nodes[-1] in known) is (not missing[other]), (pick, other)
 
 
+def test_results_of_one_name_that_a_kernel_lacks_are_counted(show):
+    x = ex.tensor(np.ones((32, 48), np.float32), name="x")
+    plan = ex.EvalPlan(without=["batch"])
+    plan.register(ex.sum(ex.cumsum(x, 0)) / ex.sum(ex.cumsum(x, 1)))
+    view = show(plan.prepare().recording)
+    tool(view, "predict what a stage decides").click()
+    expect(stage(view)).to_contain_text("order")
+    node(view, "divide").click()
+    expect(view.locator(".ex-say")).to_contain_text("divide reads sum ×2, which have not run")
+
+
 @pytest.mark.spec("V-18", headline=True)
 def test_answers_are_judged_with_the_reason_and_counted(show, program):
     """Ask which node is evaluated next; each answer is judged with the reason, and only first answers count."""

@@ -61,6 +61,33 @@ def test_one_scrubs_back_and_forth(show):
     expect(view.locator(".ex-say")).to_contain_text("step 1 of 4")
 
 
+@pytest.mark.spec("Q-2", "V-5")
+def test_the_slowest_kernels_are_listed_and_lead_to_their_nodes(show):
+    """The stage *run* lists kernels by measured time, and *order* by estimated time if nothing ran."""
+    recording = sample.mlp()
+    view = show(recording)
+    view.page.evaluate("location.hash = 'stage=run'")
+    expect(heading(view, "slowest kernels, measured")).to_be_visible()
+    steps = sorted(recording.run.steps, key=lambda step: -step.micros)
+    whole = sum(step.micros for step in steps)
+    shares = view.locator(".ex-slowest td:nth-child(3)").all_inner_texts()
+    assert [float(share.removesuffix(" %")) for share in shares] == [
+        pytest.approx(100 * step.micros / whole, abs=0.5) for step in steps
+    ]
+    result = recording.schedule.kernels[steps[0].kernel].nodes[-1]
+    view.locator(".ex-slowest .ex-link").first.click()
+    expect(view.locator(".ex-say")).to_contain_text(f"step {recording.run.steps.index(steps[0]) + 1} of 4")
+    expect(view.locator(".ex-why h4")).to_have_text(recording.named_label(result))
+    expect(node(view, recording.named_label(result))).to_have_attribute("aria-pressed", "true")
+    unmeasured = show(replace(recording, run=None, stages=recording.stages[:-1]))
+    unmeasured.page.evaluate("location.hash = 'stage=order'")
+    expect(heading(unmeasured, "slowest kernels, estimated")).to_be_visible()
+    unmeasured.page.evaluate("location.hash = 'stage=fuse'")
+    expect(unmeasured.locator(".ex-rail [aria-current]")).to_contain_text("fuse")
+    expect(unmeasured.locator(".ex-slowest")).to_have_count(0)
+    expect(unmeasured.locator(".ex-costs")).not_to_contain_text("estimated time")
+
+
 @pytest.mark.spec("V-5", "V-13")
 def test_what_costs_most_is_the_hottest(show):
     """A key and a select colour every node by time, flops, bytes or flops per byte; a legend explains the colours."""

@@ -184,7 +184,7 @@ def test_a_widget_saves_by_its_kernel_what_a_page_cannot_write(notebook, open_pa
     page.goto(saved(view, "HTML", tmp_path).as_uri())
     expect(page.locator(".explorer-view .ex-say")).to_contain_text("decision 1 of 1")
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        f"digits-1.{form}" for form in ("html", "json", "png", "svg")
+        f"digits-unknown-length-1.{form}" for form in ("html", "json", "png", "svg")
     ]
     book.restart()
     expect(view.get_by_text("no kernel")).to_be_visible()

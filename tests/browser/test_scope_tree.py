@@ -30,6 +30,7 @@ def tree(show):
     return view
 
 
+@pytest.mark.stores
 def test_a_graph_without_boxes_says_that_it_has_no_tree(show):
     """The key changes no setting, which all views of the page would share."""
     view = show(sample.mlp())
@@ -48,6 +49,7 @@ def test_it_is_hidden_until_it_is_asked_for(show):
     expect(view.get_by_role("tree")).to_have_count(0)
 
 
+@pytest.mark.stores
 def test_its_width_is_dragged_remembered_and_reset(tree):
     def width():
         return round(tree.get_by_role("tree").bounding_box()["width"])
@@ -298,6 +300,7 @@ def test_thousands_of_boxes_are_all_reachable_and_few_have_elements(page, groups
     expect(focused).to_have_count(1)
 
 
+@pytest.mark.stores
 def test_a_reader_finds_it_again_on_the_next_page(open_page, tmp_path):
     page = open_page()
     for name in ("one", "other"):
@@ -306,8 +309,6 @@ def test_a_reader_finds_it_again_on_the_next_page(open_page, tmp_path):
     page.goto((tmp_path / "one.html").as_uri())
     press(view, "s")
     page.goto((tmp_path / "other.html").as_uri())
-    expect(view.get_by_role("tree")).to_be_visible()
+    reload_until(view, lambda: expect(view.get_by_role("tree")).to_be_visible(timeout=1000))
     press(view, "s")
-    page.reload()
-    expect(view.locator(".ex-stage")).to_be_visible()
-    expect(view.get_by_role("tree")).to_have_count(0)
+    reload_until(view, lambda: expect(view.get_by_role("tree")).to_have_count(0, timeout=1000))

@@ -111,6 +111,38 @@ def test_the_drawer_does_not_cover_the_results(show, wide, high):
     assert item["x"] + item["width"] <= drawer["x"] or item["y"] + item["height"] <= drawer["y"]
 
 
+@pytest.mark.spec("V-8", "V-25", "V-26")
+def test_in_a_small_window_a_result_is_not_under_the_search_or_the_sentence(show):
+    """After a jump only the search field remains, and nothing covers the result; the field shows the list again."""
+    view = show(sample.transformer(3))
+    resize(view.page, 640, 480)
+    press(view, "/")
+    view.page.keyboard.type("softmax")
+    results = view.locator(".ex-results")
+    expect(results).to_be_visible()
+    count = int(view.locator(".ex-place").inner_text().split(" of ")[1])
+    for _ in range(count):
+        view.page.keyboard.press("Enter")
+        expect(results).to_be_hidden()
+        view.page.wait_for_function(NOTHING_COVERS)
+    view.locator(".ex-search input").click()
+    expect(results).to_be_visible()
+    view.page.keyboard.press("ArrowDown")
+    view.page.keyboard.press("Enter")
+    expect(results).to_be_hidden()
+    expect(view.locator(".ex-search input")).to_be_focused()
+
+
+NOTHING_COVERS = """() => {
+    const rect = (found) => document.querySelector(found)?.getBoundingClientRect();
+    const item = rect(".ex-selected") ?? rect(".ex-changed") ?? rect(".ex-new, .ex-subject, .ex-declined");
+    const [search, sentence] = [rect(".ex-search"), rect(".ex-say")];
+    const before = (one, two) => one.right <= two.left || one.bottom <= two.top;
+    const apart = (one, two) => before(one, two) || before(two, one);
+    return item && apart(item, search) && apart(item, sentence) && item.left >= 0 && item.right <= innerWidth;
+}"""
+
+
 @pytest.mark.spec("V-8")
 def test_all_of_one_kind_are_selected_from_one_of_them(show):
     """A button of a node finds all nodes of its operation, beginning at this node; Escape ends the search."""
@@ -246,6 +278,17 @@ def test_operators_of_a_file_are_found_by_their_operands(show):
             expect(rows.nth(row)).to_contain_text(name)
     view.get_by_role("searchbox", name="search").fill("getitem_3")
     expect(view.locator(".ex-search [role=status]")).to_have_text(re.compile("^2 operators, 0 nodes"))
+
+
+@pytest.mark.spec("V-8", "Q-5")
+def test_found_operators_are_listed_with_their_whole_paths(show):
+    """Equal modules of several blocks are told apart: "layer1 / 0 / bn1 / node_Conv_57", "Conv · 1×64×16×16 f32"."""
+    view = show(ex.open(MODELS / "resnet18.onnx").preview_plan().recording)
+    press(view, "/")
+    view.page.keyboard.type("type:Conv")
+    rows = view.locator(".ex-results button")
+    expect(rows.nth(1).locator("b")).to_have_text(re.compile(r"^layer1 / 0 / bn1 / node_Conv_\d+$"))
+    expect(rows.nth(1).locator(".ex-soft")).to_have_text(re.compile(r"^Conv · [\d×]+ f32 · W [\d×]+ · B \d+$"))
 
 
 @pytest.mark.spec("V-8", "Q-5")

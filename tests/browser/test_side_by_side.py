@@ -549,8 +549,9 @@ def test_the_first_difference_is_in_view(pair):
         nets.append(net_)
     head, before, after = pair(nets[0].diff(nets[1]))
     expect(head.locator(".ex-operators summary")).to_have_text("operators: 59 as before, 1 became another")
-    for view, name in ((before, "relu"), (after, "tanh")):
-        shown, stage = node(view, name).bounding_box(), view.locator(".ex-stage").bounding_box()
+    for view, kind in ((before, "Relu"), (after, "Tanh")):
+        expect(node(view, "step58")).to_contain_text(f"{kind} · 2×2 f32")
+        shown, stage = node(view, "step58").bounding_box(), view.locator(".ex-stage").bounding_box()
         assert stage["y"] <= shown["y"]
         assert shown["y"] + shown["height"] <= stage["y"] + stage["height"]
     head.locator(".ex-operators summary").click()

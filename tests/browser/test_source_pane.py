@@ -13,7 +13,7 @@ from explorer.record.listings import without_source
 from explorer.view.export.html_page import html
 from explorer.view.payload.view_payload import payload
 from tests.browser.axe import complaints, rules_of
-from tests.browser.player import mount, node, press, resize
+from tests.browser.player import mount, node, press, reload_until, resize
 from tests.view import sample
 
 pytestmark = [pytest.mark.browser, pytest.mark.spec("V-2", "V-9")]
@@ -73,14 +73,14 @@ def lit(view):
     )
 
 
+@pytest.mark.stores
 def test_it_is_hidden_until_it_is_asked_for_and_remembered(show, recording):
     view = show(recording)
     expect(pane(view)).to_have_count(0)
     press(view, "l")
     expect(pane(view)).to_be_visible()
     expect(pane(view).locator("button:focus")).to_have_count(1)
-    view = show(recording)
-    expect(pane(view)).to_be_visible()
+    reload_until(view, lambda: expect(pane(view)).to_be_visible(timeout=1000))
     press(view, "l")
     expect(pane(view)).to_have_count(0)
 
@@ -272,6 +272,7 @@ def test_at_every_width_the_graph_keeps_room(open_page, tmp_path, recording):
         assert source["height"] >= 150
 
 
+@pytest.mark.stores
 def test_a_bar_sizes_it_and_the_browser_remembers(view):
     bar = view.get_by_role("separator", name="size of the source")
     before = pane(view).bounding_box()["width"]
@@ -279,9 +280,7 @@ def test_a_bar_sizes_it_and_the_browser_remembers(view):
     view.page.keyboard.press("Shift+ArrowRight")
     wide = pane(view).bounding_box()["width"]
     assert wide == pytest.approx(before + 64, abs=2)
-    view.page.reload()
-    expect(pane(view)).to_be_visible()
-    assert pane(view).bounding_box()["width"] == wide
+    reload_until(view, lambda: expect(pane(view)).to_have_css("width", f"{round(wide)}px", timeout=1000))
     press(view, "l")
     expect(bar).to_have_count(0)
 

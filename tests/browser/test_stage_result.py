@@ -3,6 +3,7 @@
 import re
 from datetime import datetime
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from explorer.record import Recording
 from explorer.record.reasons import micros_text
 from explorer.view.export.html_page import html
 from explorer.view.model.stage_texts import stage_result
+from explorer.view.picture.svg import svg
 from explorer.view.tree.scopes import scope_path
 from tests.browser.player import box, press, stage
 from tests.golden.programs import recorded
@@ -21,6 +23,7 @@ from tests.view import sample
 pytestmark = pytest.mark.browser
 
 ASSETS = Path(__file__).parents[2] / "assets"
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +68,15 @@ def test_a_click_on_a_stage_shows_its_result_and_a_step_its_first_decision(show)
     expect(view.locator(".ex-say")).to_contain_text("decision 1 of 1")
 
 
+@pytest.mark.spec("V-1", "V-25")
+def test_the_decisions_of_a_rewriting_stage_precede_the_costs_of_the_graph(show, resnet):
+    view = show(resnet, position=0)
+    chip(view, "fuse").click()
+    expect(view.locator(".ex-why h5")).to_have_text(["in numbers", re.compile("^fuse: "), "the whole graph"])
+    chip(view, "order").click()
+    expect(view.locator(".ex-why h5").last).to_have_text(re.compile("^the whole plan: "))
+
+
 @pytest.mark.spec("V-1", "V-13")
 def test_keys_of_stages_skip_folded_ones(show):
     """Stages that changed nothing are skipped, unless the reader has unfolded them."""
@@ -96,6 +108,29 @@ def test_closed_boxes_count_the_decisions_of_a_stage_inside(show, resnet):
     expect(box(view, "convbn2d_0").locator(".ex-decided")).to_have_text("1✓")
     press(view, ".")
     expect(marks).to_have_count(0)
+
+
+@pytest.mark.spec("V-25")
+@pytest.mark.parametrize("stage_name", ["simplify", "algorithms", "fuse", "buffers"])
+def test_a_picture_and_the_page_count_equal_decisions_in_closed_boxes(show, resnet, stage_name):
+    """The picture of a stage, without a browser, has the marks of the page."""
+    view = show(resnet, start="depth=0")
+    chip(view, stage_name).click()
+    number = [each.name for each in resnet.stages].index(stage_name)
+    drawing = ElementTree.fromstring(svg(resnet, resnet.stages[number].last, depth=0, stage=resnet.stages[number]))
+    texts = [
+        {each.get("class"): "".join(each.itertext()) for each in group.iter(f"{SVG}text")}
+        for group in drawing.iter(f"{SVG}g")
+        if (group.get("class") or "").startswith("closed")
+    ]
+    expected = sorted((each["name"], each["decided"]) for each in texts if "decided" in each)
+    assert expected
+    marks = view.locator(".ex-box:has(.ex-decided:not(.ex-none))")
+    expect(marks).to_have_count(len(expected))
+    shown = marks.evaluate_all(
+        "(all) => all.map((box) => ['.ex-name', '.ex-decided'].map((part) => box.querySelector(part).textContent))"
+    )
+    assert sorted(map(tuple, shown)) == expected
 
 
 @pytest.mark.spec("V-1", "V-5")

@@ -7,6 +7,8 @@ from playwright.sync_api import expect
 import explorer as ex
 from tests.browser.player import node, press
 from tests.golden.programs import PROGRAMS, recorded
+from tests.support import runtime_models
+from tests.support.cells import MODELS
 from tests.support.representatives import representatives
 from tests.view import sample
 
@@ -58,13 +60,13 @@ def test_a_line_that_says_one_more_is_the_one_more(show, count, last):
 
 
 def test_nothing_is_said_twice_and_nothing_was_measured_before_the_run(show):
-    """The sentence above the canvas is not repeated in the panel; a recorded program has no measured time."""
+    """The sentence above the canvas is not repeated in the panel; only stages of the final plan have a time."""
     recording = sample.mlp()
     view = show(recording)
     for stage in recording.stages:
         sentence = view.locator(".ex-say .ex-sentence").inner_text()
         expect(view.locator(".ex-why")).not_to_contain_text(sentence)
-        assert view.locator(".ex-why dt:text-is('measured time')").count() == (stage.kind != "record")
+        assert view.locator(".ex-why dt:text-is('measured time')").count() == (stage.kind not in ("record", "rewrite"))
         press(view, "]")
 
 
@@ -89,7 +91,7 @@ def test_a_models_inputs_and_outputs_are_those_of_its_file(show):
     (output,) = net.outputs
     view = show(net.preview_plan().recording)
     assert rows(view, "inputs") == ["first 2 float32", "second 2 float32"]
-    assert rows(view, "outputs") == [f"{output} = add 2 float32"]
+    assert rows(view, "outputs") == [f"{output} 2 float32 · Add"]
     expect(view.locator(".ex-say")).to_contain_text("first 2 f32, second 2 f32 → 2 f32")
     press(view, "/")
     view.locator(".ex-search input").fill(f"name:{output}")
@@ -114,7 +116,38 @@ def test_reason_rule_and_fix_of_an_operator_that_cannot_run_have_lines_of_their_
     view = show(ex.open(file).preview_plan().recording)
     node(view, "torch.matmul (cannot run)").click()
     text = view.locator(".ex-why .ex-sub").all_inner_texts()
-    assert "reason: matmul of 2×5 float32, 4×3 float32" in text
+    assert "reason: matmul of 2×5 float32, 4×3 float32 (a, b)" in text
     assert "rule: the last axis of a (5) and the second last axis of b (4) must be equal" in text
     assert "fix: b must have 5 rows, or a 4 columns" in text
     assert "· kind torch.matmul ·" in text[0]
+
+
+@pytest.mark.spec("Q-5")
+def test_outputs_have_the_name_in_the_file_and_the_operator_that_computes_them(show):
+    """Not "probability = multiply 0.00392157", the last operation of a DequantizeLinear."""
+    view = show(ex.open(MODELS.parent / "digits_int8.onnx").preview_plan().recording)
+    assert rows(view, "outputs") == ["probability batch=1×10 float32 · DequantizeLinear"]
+
+
+@pytest.mark.spec("Q-5")
+def test_rows_of_the_cost_table_with_equal_titles_have_their_names(show, tmp_path):
+    view = show(ex.open(runtime_models.model("yolo-like", tmp_path)[0]).preview_plan().recording)
+    table = view.locator(".ex-inside tbody tr")
+    expect(table.first).to_contain_text("conv_0")
+    texts = [row.locator("th").inner_text().splitlines() for row in table.all()]
+    assert len({tuple(lines[:2]) for lines in texts}) == len(texts)
+    assert texts[0][:2] == ["Conv", "conv_0"]
+
+
+@pytest.mark.spec("V-17")
+def test_names_in_the_cost_table_break_between_words(show):
+    view = show(ex.open(MODELS.parent / "digits_int8.onnx").preview_plan().recording)
+    link = view.locator(".ex-inside .ex-link").first
+    expect(link).to_have_text("image_QuantizeLinear")
+    # each part of the name is on one line
+    heights = link.evaluate("""(link) => [...link.childNodes].filter(({ length }) => length).map((part) => {
+        const range = document.createRange();
+        range.selectNode(part);
+        return [part.data, range.getClientRects().length];
+    })""")
+    assert heights == [["image_", 1], ["Quantize", 1], ["Linear", 1]]

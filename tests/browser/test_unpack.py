@@ -22,6 +22,8 @@ def test_both_languages_unpack_alike(browser, make):
     woven = [[10 * turn, 7, 10 * turn + 1][place] for turn in range(200) for place in range(3)] + [5, 5]
     whole |= {"woven": pack(woven), "times": pack([turn * 1.003 for turn in range(0, 3000, 7)])}
     whole |= {"keyed": pack({str(3 * key): {"index": str(-key)} for key in range(LONG)})}
+    whole |= {"numbered": pack([f"layers.{row}.w{7 * row % 5}" for row in range(100)])}
+    assert {"=numbered", "=numbers"} == whole["numbered"].keys()
     assert {"=woven"} == whole["woven"].keys()
     assert {"=keys", "=values"} == whole["keyed"].keys()
     page = browser.new_page()

@@ -19,8 +19,11 @@ import explorer as ex
 from explorer.cli import main
 from explorer.cli.commands import lab
 from explorer.cli.commands.lab import notebook_for
-from explorer.record import loads
+from explorer.core.errors import FileError
+from explorer.record import Recording, loads
 from explorer.record.reasons import bytes_text
+from explorer.run.diagnosis import leaf_values
+from explorer.view.export.writers import WRITERS
 
 ASSETS = Path(__file__).parents[2] / "assets"
 MODEL = str(ASSETS / "digits.pnnx.param")
@@ -47,7 +50,7 @@ def test_the_extension_determines_what_show_writes(folder: Path) -> None:
     assert (folder / "out.dot").read_text().startswith("digraph")
     assert (folder / "out.txt").read_text().startswith("simplify ✓ ")
     recording = loads((folder / "out.json").read_text())
-    assert recording.title == "digits (? = 1)"
+    assert recording.title == "digits (unknown length = 1)"
     assert recording.run is None
     assert sorted(path.name for path in folder.iterdir()) == [
         "digits.explorer.html",
@@ -109,6 +112,33 @@ def test_show_reads_weights_on_request(folder: Path) -> None:
         assert len(loads((folder / "out.json").read_text()).leaf_values) == count
 
 
+def raise_error(error: Exception) -> None:
+    raise error
+
+
+@pytest.mark.spec("V-6")
+def test_show_writes_a_page_with_the_values_of_small_weights(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A page has the values of small weights without an option, and a note if they cannot be read."""
+    shown: list[Recording] = []
+    write = WRITERS[".html"]
+    monkeypatch.setitem(WRITERS, ".html", lambda recording, state: shown.append(recording) or write(recording, state))
+    assert main(["show", MODEL]) == 0
+    assert len(shown[0].leaf_values) == 12
+    monkeypatch.setattr(leaf_values, "MAX_WEIGHTS", 7)
+    assert main(["show", MODEL]) == 0
+    assert len(shown[1].leaf_values) == 7
+    assert main(["show", MODEL, "--weights"]) == 0
+    assert len(shown[2].leaf_values) == 12
+    assert capsys.readouterr().err == ""
+    error = FileError("the file has changed", path="digits.pnnx.bin")
+    monkeypatch.setattr(leaf_values, "leaf_value", lambda node: raise_error(error))
+    assert main(["show", MODEL]) == 0
+    assert shown[3].leaf_values == {}
+    assert "no values of weights: digits.pnnx.bin: the file has changed" in capsys.readouterr().err
+
+
 @pytest.mark.spec("V-14")
 @pytest.mark.parametrize("arguments", [["show", "--open", MODEL], [MODEL]])
 def test_a_file_argument_alone_is_shown_in_the_browser(
@@ -134,7 +164,7 @@ def test_show_prints_a_summary(folder: Path, capsys: pytest.CaptureFixture[str])
     plan = ex.open(MODEL).preview_plan().recording
     assert plan.schedule is not None
     nodes, kernels = plan.stages[0].counts["nodes"], len(plan.schedule.kernels)
-    what = f"digits (? = 1), 15 operators, {nodes} nodes, {kernels} kernels"
+    what = f"digits (unknown length = 1), 15 operators, {nodes} nodes, {kernels} kernels"
     assert main(["show", MODEL]) == 0
     size = bytes_text((folder / "digits.explorer.html").stat().st_size)
     said = capsys.readouterr().out
@@ -159,7 +189,7 @@ def test_show_prints_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", MODEL, "-o", "-"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("simplify ✓ ")
-    assert out.splitlines()[-1].startswith("digits (? = 1) · ")
+    assert out.splitlines()[-1].startswith("digits (unknown length = 1) · ")
 
 
 def test_show_draws_what_cannot_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

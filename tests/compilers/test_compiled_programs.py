@@ -12,7 +12,7 @@ from explorer.record import Code, Kernel, Placement
 from explorer.record.json_form.codec import from_json, to_json
 from explorer.record.node_decisions import accounts
 from explorer.view.export.text import text
-from explorer.view.model.stage_texts import stage_result
+from explorer.view.model.stage_texts import live_values_text, stage_result
 from explorer.view.replay.steps import predictable
 from tests.support.toy_compiler import LOOP, compiled_toy
 
@@ -121,3 +121,46 @@ def test_a_long_text_is_cut_with_a_call_that_lists_all_of_it(tmp_path: Path) -> 
     assert 'more kernels: view.save("all.txt") lists them' in text(recording, short=True)
     ex.explore(recording).save(tmp_path / "all.txt")
     assert f"  {count - 1} f" in (tmp_path / "all.txt").read_text()
+
+
+def test_a_kernel_writes_each_value_that_another_kernel_or_the_user_reads() -> None:
+    x = Value("x", shape=(4,), kind="leaf")
+    values = {
+        "x": x,
+        "t": Value("transpose", ("x",), (4,), is_view=True),
+        "a": Value("exp", ("t",), (4,)),
+        "b": Value("tanh", ("a",), (4,)),
+        "c": Value("neg", ("b",), (4,)),
+        "d": Value("sum", ("b",)),
+    }
+    passes = [
+        Snapshot("given", values, ("c", "d")),
+        Snapshot("loops", values, ("c", "d"), kernels={"k": ("t", "a", "b", "c"), "r": ("d",)}),
+    ]
+    recording = recording_of(
+        "written", passes, Compiled((CompiledKernel(("t", "a", "b", "c")), CompiledKernel(("d",))))
+    )
+    assert recording.schedule is not None
+    # the kernel writes tanh, which the sum reads, and neg, a result; exp stays in it, and a transpose is a view
+    assert [kernel.bytes for kernel in recording.schedule.kernels] == [16 + 16, 4]
+    assert [stage.counts["bytes"] for stage in recording.stages[:2]] == [16 + 16 + 16 + 4, 16 + 16 + 4]
+
+
+@pytest.mark.spec("X-1")
+def test_values_at_the_peak_exclude_those_that_another_kernel_overwrote() -> None:
+    """The second kernel writes to the buffer of the first, so only the second value is in use in the third kernel."""
+    values = {
+        "x": Value("x", shape=(4, 8), kind="leaf"),
+        "exp": Value("exp", ("x",), (4, 8)),
+        "neg": Value("neg", ("exp",), (4, 8)),
+        "sum": Value("sum", ("neg",), (4,)),
+    }
+    kernels = (
+        CompiledKernel(("exp",), buffer=0, live=128),
+        CompiledKernel(("neg",), buffer=0, live=128),
+        CompiledKernel(("sum",), buffer=-1, live=144),
+    )
+    recording = recording_of("toy", [Snapshot("given", values, ("sum",))], Compiled(kernels, buffers=(128,), peak=144))
+    assert recording.schedule is not None
+    assert [kernel.frees for kernel in recording.schedule.kernels] == [(), (1,), (2,)]
+    assert live_values_text(recording) == "live in kernel 3: neg 128 B, sum 16 B"

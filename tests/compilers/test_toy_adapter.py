@@ -87,3 +87,38 @@ def test_snapshots_that_are_no_graphs_raise_an_error(snapshots: list[Snapshot], 
     with pytest.raises(ex.ExplorerError, match=r"(?s)rule: .*fix: ") as caught:
         recording_of("wrong", snapshots)
     assert problem in str(caught.value)
+
+
+def test_an_operation_with_several_results_is_one_node_with_items() -> None:
+    """X-2: the results that are read are items, a pass may rename them, and constants have labels."""
+    half = ((2,), "float32")
+    given = {
+        "x": Value("x", shape=(4,), kind="leaf"),
+        "c": Value("c", kind="constant", label="0.5"),
+        "s": Value("Split", ("x",), parts=(half, half)),
+        "s:0": Value("item", ("s",), (2,), kind="item", attributes={"index": "0"}),
+        "s:1": Value("item", ("s",), (2,), kind="item", attributes={"index": "1"}),
+        "y": Value("Mul", ("s:1", "c"), (2,)),
+        "z": Value("com.vendor.Sub", ("s:0", "y"), (2,), label="Sub"),
+    }
+    fused = {name: given[name] for name in ("x", "c")}
+    fused |= {"t": replace(given["s"], attributes={"axis": "0"}), "t:0": replace(given["s:0"], operands=("t",))}
+    fused |= {"t:1": replace(given["s:1"], operands=("t",)), "w": Value("MulSub", ("t:0", "t:1", "c"), (2,))}
+    recording = recording_of("split", [Snapshot("given", given, ("z",)), Snapshot("fuse", fused, ("w",))])
+    assert recording.nodes.label == [
+        "x",
+        "0.5",
+        "Split",
+        "item",
+        "item",
+        "Mul",
+        "Sub",
+        "Split",
+        "item",
+        "item",
+        "MulSub",
+    ]
+    assert recording.stages[1].counts["operations"] == 2
+    assert recording.type_text(2) == "(2 float32, 2 float32)"
+    assert recording.nodes.bytes[2:4] == [16, 0]
+    assert "`Split · Mul · Sub` became `Split · MulSub`" in ex.explore(recording).why("Mul")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import numpy as np
 import pytest
 
 import explorer as ex
@@ -200,6 +201,39 @@ def test_a_plan_that_has_run_is_checked_like_any_other() -> None:
     verdict = ex.exercise("12.2").check(plan.eval())
     assert not verdict
     assert "Written:" in repr(verdict)
+
+
+@pytest.mark.spec("H-12")
+def test_explorers_own_classes_and_copies_of_them_are_not_answers() -> None:
+    """A pass of Explorer, or a subclass that inherits the method to be written, does not solve an exercise."""
+
+    class Again(ex.passes.Dedup):
+        """Compute equal expressions once."""
+
+    assert "is Explorer's class" in repr(ex.exercise("18.1").check(ex.passes.Dedup))
+    assert "is Explorer's class" in repr(ex.exercise("18.5").check(ex.passes.Fuse))
+    assert "inherits `run`" in repr(ex.exercise("18.3").check(Again))
+    assert "is Explorer's class" in repr(ex.exercise("15.1").check(type(ex.operation("tanh"))))
+
+
+@pytest.mark.spec("H-12")
+@pytest.mark.parametrize("otherwise", ["exp", "sin"])
+def test_a_choice_between_other_functions_is_not_right(otherwise: str) -> None:
+    answer = ex.cond(True, ex.exp, getattr(ex, otherwise), ex.tensor([0.5, -1.0]))
+    assert "The branches contain exp." in repr(ex.exercise("01.4").check(answer))
+
+
+@pytest.mark.spec("H-12")
+def test_plans_of_other_programs_are_not_right() -> None:
+    """Exercises about the program of the notebook check the results of the plan."""
+    x, other = ex.tensor(np.ones((32, 64), np.float32)), ex.tensor(np.ones((64, 48), np.float32))
+    two, twice = ex.EvalPlan(), ex.EvalPlan(without=["dedup"])
+    for value in (ex.tanh(x), ex.tanh(x) + 1):
+        two.register(value)
+    twice.register(x @ other * 2 + x @ other)
+    assert "✗ The results of the plan: add, tanh." in repr(ex.exercise("01.1").check(two))
+    assert "✗ The result of the plan: add." in repr(ex.exercise("01.2").check(twice))
+    assert not ex.exercise("01.3").check(2 * (x.T @ x))
 
 
 def test_an_empty_answer_is_not_right() -> None:

@@ -16,6 +16,7 @@ from safetensors.numpy import save_file
 import explorer as ex
 from assets.tflite_models import Graph, Node, Tensor, Writer
 from explorer.cli.main import main
+from explorer.view.export.text import text as plain_text
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
 
@@ -137,6 +138,94 @@ def test_an_operator_is_described_in_the_panel_and_in_texts(tmp_path: Path, caps
     assert [row.doc for row in recording.operators] == ["describes the node"]
     assert main(["check", str(path)]) == 0
     assert "  operator 'invert': describes the node\n" in capsys.readouterr().out
+
+
+def annotated_file(folder: Path) -> Path:
+    """Write a model in which every part that can have a description or metadata has both."""
+    model = onnx.load(onnx_file(folder))
+    (call,) = model.graph.node
+    call.op_type, call.domain = "Twice", "mine"
+    body = helper.make_node("Neg", ["a"], ["b"], "inner")
+    body.metadata_props.add(key="of node", value="first\nsecond" + "z" * 300)
+    function = helper.make_function("mine", "Twice", ["a"], ["b"], [body], model.opset_import, doc_string="describes")
+    function.metadata_props.add(key="of function", value="f")
+    model.functions.append(function)
+    model.opset_import.append(helper.make_opsetid("mine", 1))
+    model.graph.node.append(helper.make_node("Add", ["y", "w"], ["z"], "plus"))
+    model.graph.output[0].name = "z"
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(2, np.float32), "w"))
+    model.graph.value_info.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [2]))
+    for part, key in (
+        (model.graph, "of graph"),
+        (model.graph.input[0], "of input"),
+        (model.graph.output[0], "of output"),
+        (model.graph.initializer[0], "of weight"),
+        (model.graph.node[1], HOSTILE),
+    ):
+        part.metadata_props.add(key=key, value=HOSTILE)
+        part.doc_string = f"describes {key}"
+    model.graph.quantization_annotation.add(tensor_name="w").quant_parameter_tensor_names.add(key="SCALE", value="s")
+    onnx.save(model, folder / "all.onnx")
+    return folder / "all.onnx"
+
+
+@pytest.mark.spec("Q-1")
+def test_every_part_of_an_onnx_file_states_its_metadata(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = annotated_file(tmp_path)
+    view = ex.open(path).explore()
+    recording = view.recording
+    stated = dict(recording.metadata)
+    assert stated["opsets"] == "ONNX 18, mine 1"
+    assert stated["graph: of graph"] == HOSTILE
+    assert stated["input x: description"] == "describes of input"
+    assert (stated["input x: of input"], stated["output z: of output"]) == (HOSTILE, HOSTILE)
+    assert stated["function mine.Twice"] == "1 node, opsets ONNX 18"
+    assert stated["function mine.Twice: description"] == "describes"
+    assert stated["function mine.Twice: of function"] == "f"
+    inner, plus = recording.operators
+    assert inner.stated == (("of node", "first second" + "z" * 188 + "… (312 characters)"),)
+    assert plus.doc == f"describes {HOSTILE}"
+    assert plus.stated == (
+        (HOSTILE, HOSTILE),
+        ("z: description", "describes of output"),
+        ("z: of output", HOSTILE),
+        ("w: description", "describes of weight"),
+        ("w: of weight", HOSTILE),
+        ("w: SCALE", "s"),
+    )
+    for name in ("x.html", "x.txt"):
+        view.save(tmp_path / name)
+    page, text = ((tmp_path / name).read_text() for name in ("x.html", "x.txt"))
+    assert "  plus: w: SCALE: s\n" in text
+    short = plain_text(recording, short=True)
+    assert "  about operators: of node ×1, " in short
+    assert main(["check", str(path)]) == 0
+    check = capsys.readouterr().out
+    assert "  graph: of graph: " in check
+    assert "  metadata of operators: of node (1 operator), " in check
+    assert "\x1b" not in page + text + check + short
+    assert "<script>alert" not in page
+
+
+@pytest.mark.spec("Q-1")
+def test_values_that_are_not_shown_are_counted(tmp_path: Path) -> None:
+    model = onnx.load(onnx_file(tmp_path))
+    for index in range(500):
+        model.metadata_props.add(key=f"key {index}", value="v")
+        model.graph.node[0].metadata_props.add(key=f"key {index}", value="v")
+    onnx.save(model, tmp_path / "many.onnx")
+    net = ex.open(tmp_path / "many.onnx")
+    recording = net.explore().recording
+    assert (len(recording.metadata), recording.metadata[-1]) == (401, ("…", "106 more values"))
+    assert recording.operators[0].stated[19:] == (("key 19", "v"), ("…", "480 more values"))
+    assert len(net.definition.metadata) == 505
+    assert len(net.definition.operators[0].metadata) == 500
+
+
+def test_a_written_file_states_nothing_about_parts_of_the_file_that_was_read(tmp_path: Path) -> None:
+    ex.open(annotated_file(tmp_path)).save(tmp_path / "written.onnx")
+    written = onnx.load(tmp_path / "written.onnx")
+    assert [entry.key for entry in written.metadata_props] == ["names", "long"]
 
 
 @pytest.mark.parametrize("length", [9, 40, 90])

@@ -88,6 +88,13 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 x = np.ones((2, 3), np.float32)
 
 
+@pytest.mark.usefixtures("torch")
+@pytest.mark.parametrize("more", [(), (x,)])
+def test_the_error_of_exploring_a_module_states_how_to_open_it(more: tuple[Any, ...]) -> None:
+    with pytest.raises(ex.OperandError, match=r"(?s)explore of a Stand.*ex\.explore\(ex\.open\(module, example_inputs"):
+        ex.explore(Stand(), *more)
+
+
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [

@@ -13,11 +13,13 @@ import pytest
 import explorer as ex
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.record import from_json, json_schema, to_json
+from explorer.record.json_form import codec
 from explorer.view.export.text import text
 from tests.golden.programs import PROGRAMS, recorded
 from tests.golden.rows import LEFT_OUT, as_text, rows
 
 HERE = Path(__file__).parent
+SCHEMA = Path(codec.__file__).with_name("recording.schema.json")
 MAKE = "if the change is meant: python tests/golden/make.py"
 
 
@@ -76,12 +78,18 @@ def test_a_pass_that_changes_nothing_changes_no_golden_file(name: str) -> None:
     assert after == before
 
 
+@pytest.mark.spec("H-7")
+def test_the_published_schema_of_recordings_equals_the_generated_one() -> None:
+    """Otherwise, run ``python tests/golden/make.py``; ``schema`` must change if older files are no longer valid."""
+    assert json.loads(SCHEMA.read_text(encoding="utf-8")) == json_schema()
+
+
 @pytest.mark.spec("P-16")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_recording_conforms_to_its_schema_and_is_equal_after_reading(name: str) -> None:
     recording = recorded(name)
     plain = json.loads(json.dumps(to_json(recording)))
-    jsonschema.validate(plain, json_schema())
+    jsonschema.validate(plain, json.loads(SCHEMA.read_text(encoding="utf-8")))
     again = from_json(plain)
     assert again == recording
     assert text(again) == text(recording)

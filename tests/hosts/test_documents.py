@@ -12,6 +12,7 @@ from PIL import Image
 from playwright.sync_api import Locator, expect
 
 from explorer.view.payload.stored import MIME
+from tests.browser.player import stage
 from tests.hosts.conftest import SECONDS, Host, example
 
 pytestmark = pytest.mark.hosts
@@ -80,13 +81,23 @@ def test_papermill_stores_the_view_and_the_picture_but_no_models(host: Host) -> 
     assert next(mime for mime in latex if mime in output.data) == "image/svg+xml"
 
 
-@pytest.mark.spec("H-1", "V-15")
-def test_sphinx_shows_the_picture_of_a_view_without_a_warning(host: Host) -> None:
-    """MyST-NB writes a page of a notebook with a view and a link to a step; warnings are errors."""
+@pytest.mark.spec("H-1")
+def test_sphinx_shows_an_interactive_view_without_a_warning(host: Host) -> None:
+    """MyST-NB and the extension write a page whose view steps from disk, and follows a link; warnings are errors."""
     host.write("conf.py", example("Sphinx"))
     host.write("index.md", "# Book\n\n```{toctree}\nbook\n```\n")
     host.write_notebook("book.ipynb", is_executed=True, text="# A view\n\n[the kernel](#explorer:stage=fuse&node=tanh)")
     host.run("sphinx", "-W", "--keep-going", "-n", "-b", "html", ".", "out")
     page = host.open((host.folder / "out" / "book.html").as_uri())
-    is_drawn(page.locator(".cell_output img"))
-    host.picture(page, "sphinx")
+    view = page.locator(".explorer-view")
+    host.check(view, "sphinx", is_live=False)
+    page.get_by_role("link", name="the kernel").click()
+    expect(stage(view)).to_contain_text("fuse")
+
+
+@pytest.mark.spec("H-1", "V-15")
+def test_sphinx_shows_the_picture_of_a_view_without_the_extension(host: Host) -> None:
+    host.write("conf.py", "extensions = ['myst_nb']\nnb_execution_mode = 'off'\n")
+    host.write_notebook("index.ipynb", is_executed=True)
+    host.run("sphinx", "-b", "html", ".", "out")
+    is_drawn(host.open((host.folder / "out" / "index.html").as_uri()).locator(".cell_output img"))

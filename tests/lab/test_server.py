@@ -59,7 +59,7 @@ def _fill(root: Path) -> None:
     (root / "folder.onnx").mkdir()
     for name in UNOPENED:
         (root / name).write_bytes((ASSETS / "digits.onnx").read_bytes())
-    large_view(root / "large.onnx", 1500)
+    large_view(root / "large.onnx", 2500)
     (root / "damaged.onnx").write_bytes(b"\xff\x00not a model")
     (root / HOSTILE.replace("/", "_")).write_bytes(_model_of_hostile_names())
     recording = ex.explore(ex.tanh(ex.tensor(np.ones(3)))).recording

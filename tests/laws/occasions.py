@@ -29,7 +29,9 @@ from explorer.plan.passes import (
 )
 from explorer.plan.passes.batch import Batch
 from explorer.plan.passes.buffers import Buffers
+from explorer.plan.passes.codegen import Codegen
 from explorer.plan.passes.fuse import Fuse
+from explorer.plan.passes.join_rows import JoinRows
 from explorer.plan.passes.memory_format import MemoryFormat
 from explorer.plan.passes.recall import ReusableValues
 from explorer.plan.passes.shape_values import ComputedFirst
@@ -71,6 +73,7 @@ def ramp(*shape: int, dtype: str = "float64") -> Any:
 
 
 FAST = {"numerics": "fast"}
+NATIVE = {"kernels": "native"}
 NET = {"inference": True}
 x = ex.tensor(np.linspace(-1, 1, 30).reshape(5, 6), name="x")
 y = ex.tensor(np.linspace(1, 2, 30).reshape(5, 6), name="y")
@@ -134,6 +137,14 @@ def constant(value: float, *shape: int, dtype: str = "float64") -> Any:
 def wide(dtype: str, *shape: int) -> Any:
     """Return a value that is larger than a cache but stores only one number."""
     return ex.broadcast_to(ex.tensor(np.ones(1, dtype)), shape)
+
+
+def chain(count: int) -> Any:
+    """Return the result of a chain of ``count`` operations that become one kernel."""
+    y = wide("float32", 64, 64)
+    for index in range(count):
+        y = y * 1.5 if index % 2 else y + 0.5
+    return y
 
 
 class Planned(NamedTuple):
@@ -477,6 +488,36 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     Order.nothing_independent: (lambda: ex.tanh(x @ w) @ w, {"lanes": 2}),
     MemoryFormat.pixel_by_pixel: lambda: ex.relu(ex.max_pool2d(ex.conv2d(images, filters(32, 32, 3, 3)), 2)).sum(),
     MemoryFormat.asked_for: lambda: ex.conv2d(images, filters(32, 32, 3, 3)),
+    Codegen.compiled: (lambda: ex.tanh(wide("float32", 64, 64) * 2) + 1, NATIVE),
+    Codegen.no_expression: (lambda: ex.sign(wide("float32", 64, 64)) * 2, NATIVE),
+    Codegen.dtype: (lambda: wide("float16", 64, 64) * 2 + 1, NATIVE),
+    Codegen.function: (lambda: ex.arctan(wide("float64", 64, 64)) * 2, NATIVE),
+    Codegen.single: (lambda: ex.tanh(wide("float32", 64, 64)), NATIVE),
+    Codegen.few_elements: (lambda: ex.tanh(wide("float32", 8, 8)) * 2, NATIVE),
+    Codegen.many_operations: (lambda: chain(1001), NATIVE),
+    Codegen.windows: (lambda: ex.relu(ex.max_pool2d(wide("float32", 1, 4, 80, 80), 2)), NATIVE),
+    Codegen.large_window: (
+        lambda: ex.conv2d(wide("float32", 1, 8, 40, 40), wide("float32", 8, 1, 9, 9), groups=8),
+        NATIVE,
+    ),
+    Codegen.long_run: (lambda: ex.max_pool2d(wide("float32", 1, 1, 4, 40000), 2), NATIVE),
+    Codegen.memory_order: (
+        lambda: ex.max_pool2d(ex.conv2d(wide("float32", 1, 3, 80, 80), wide("float32", 32, 3, 3, 3)), 2),
+        NATIVE,
+    ),
+    Codegen.result_order: (lambda: ex.conv2d(wide("float32", 1, 3, 40, 40), wide("float32", 8, 3, 3, 3)), NATIVE),
+    Codegen.epilogue: (lambda: ex.tanh(wide("float32", 64, 80) @ wide("float32", 80, 64)), NATIVE),
+    JoinRows.joined: (
+        lambda: ex.layer_norm(wide("float32", 64, 160) * 2),
+        NATIVE,
+    ),
+    Codegen.spaced_pixels: (
+        lambda: ex.tanh(ex.conv_transpose2d(wide("float32", 1, 3, 40, 40), wide("float32", 3, 4, 3, 3), strides=2)),
+        NATIVE,
+    ),
+    Codegen.compiled_rows: (lambda: ex.softmax(wide("float32", 64, 64) * 2), NATIVE),
+    Codegen.columns: (lambda: (wide("float32", 200, 200) * 2).sum(axis=0), NATIVE),
+    Codegen.combines: (lambda: ex.prod(ex.tanh(wide("float32", 64, 64))), NATIVE),
     Buffers.block_memory: residual,
     Buffers.packed: steps,
     Buffers.packed_with_scratch: (gradients, {"inline": Inline(0)}),

@@ -23,6 +23,7 @@ from explorer.plan.rewrite.constant_folding import Folding
 from tests.golden.programs import PROGRAMS
 from tests.laws.claims import (
     batching,
+    codegen,
     constants,
     control,
     fusion,
@@ -46,8 +47,8 @@ OWN = [
     if owner.startswith("explorer.") and not owner.startswith("explorer.course.")
 ]
 MODULES = (
-    batching, constants, control, fusion, identities, mapped, parts, passes, properties, schedule, stability, updates,
-    weights,
+    batching, codegen, constants, control, fusion, identities, mapped, parts, passes, properties, schedule, stability,
+    updates, weights,
 )  # fmt: skip
 """importing them registers the checks"""
 

@@ -135,6 +135,7 @@ POINTS = {
 
 
 @pytest.mark.spec("U-6")
+@pytest.mark.numpy_bits
 @pytest.mark.parametrize("half", HALVES, ids=str)
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -41,6 +41,7 @@ def test_the_inferred_type_is_the_type_of_the_computed_value(case: Case, dtype: 
     inferred_type_is_the_kernels(case, dtype)
 
 
+@pytest.mark.numpy_bits
 @pytest.mark.parametrize("case", parameters(CASES))
 def test_a_kernel_without_out_returns_the_inferred_type(case: Case) -> None:
     arrays = case.arrays()

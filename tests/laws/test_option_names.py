@@ -184,11 +184,11 @@ def test_a_plan_of_expressions_is_typed_with_expressions() -> None:
 
 
 def test_view_options_are_typed_for_editor_completion() -> None:
-    """Each is a parameter or a trait of the view; planning options include ``run``, ``record`` and ``plan``."""
+    """Each is a parameter or a trait of the view; other options belong to planning and other compilers."""
     options, hints = set(ViewOptions.__annotations__), get_type_hints(ViewOptions)
     known = set(inspect.signature(GraphView.__init__).parameters) | set(GraphView.class_traits()) | {"source"}
     assert options <= known
-    assert set(ExploreOptions.__annotations__) - options == {"run", "record", "plan", "inputs"}
+    assert set(ExploreOptions.__annotations__) - options == {"run", "record", "plan", "inputs", "compiler"}
     assert (get_args(hints["theme"]), get_args(hints["direction"])) == (THEMES, DIRECTIONS)
 
 

@@ -87,7 +87,8 @@ def recorded(recording: Recording, position: int) -> tuple[list[object], list[ob
     nodes = recording.nodes
     rows = {
         node: (
-            recording.operations[nodes.operation[node]],
+            # an input is recorded as a tensor, with its name as the label
+            nodes.label[node] if nodes.kind[node] == "leaf" else recording.operations[nodes.operation[node]],
             [final.get(operand, operand) for operand in nodes.operands[node]],
         )
         for node in recording.visible(position)

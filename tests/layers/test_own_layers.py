@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import inspect
 import pickle
 import threading
 import weakref
@@ -439,3 +440,11 @@ def test_a_layer_may_be_freed_while_others_share_its_function() -> None:
     gc.collect()
     assert [each() for each in held] == [None, None, None]
     assert second(np.ones((5, 2), np.float32)).shape == (5, 3)
+
+
+def test_the_signature_of_a_layer_class_has_its_fields() -> None:
+    """Help, completion and the reference show the fields, in place of any arguments."""
+    signature = inspect.signature(ex.train.GRU)
+    assert list(signature.parameters) == ["name", "features", "hidden", "last", "policies", "train", "inputs"]
+    assert signature.parameters["last"].default is False
+    assert signature.parameters["policies"].kind is inspect.Parameter.KEYWORD_ONLY

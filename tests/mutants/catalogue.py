@@ -20,6 +20,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "train": ("tests/train", "tests/net/test_workspace.py"),
     "record": ("tests/record", "tests/golden", "tests/view", "tests/cli/test_main.py"),
     "cli": ("tests/cli", "tests/cli/test_main.py"),
+    "compilers": ("tests/compilers", "tests/laws/test_snapshots.py"),
     "testing": ("tests/testing",),
     "view": ("tests/view",),
 }

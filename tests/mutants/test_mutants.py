@@ -17,6 +17,7 @@ SHARE = int(os.environ.get("EXPLORER_MUTANTS_SHARE", "8"))
 
 SETTLED = (
     "cli",
+    "compilers",
     "core",
     "data",
     "formats",

@@ -164,7 +164,10 @@ def test_inputs_are_given_in_order_or_by_name(tmp_path: Path) -> None:
     ("given", "said"),
     [
         (np.zeros((1, 1, 8, 9), np.float32), r"input '0'.*float32 \(1, 1, 8, 9\)\n.*float32 \(\?, 1, 8, 8\)"),
-        (np.zeros((1, 8, 8), np.float32), r"input '0'.*\(1, 8, 8\)\n.*must be as the file says"),
+        (np.zeros((1, 8, 8), np.float32), r"input '0'.*\(1, 8, 8\)\n.*must be as the file says.*\n.*x\[None\]$"),
+        (np.zeros((2, 8, 8, 1), np.float32), r"move the channels: x.transpose\(0, 3, 1, 2\)$"),
+        (np.zeros((8, 8, 1), np.float32), r"move the channels: x.transpose\(2, 0, 1\)\[None\]$"),
+        (np.zeros((2, 8, 7, 1), np.float32), r"fix: reshape or resize the input to that shape$"),
         (np.zeros((1, 1, 8, 8)), r"input '0'.*float64 \(1, 1, 8, 8\)\n.*float32.*\n.*astype\('float32'\)"),
         ("text", r"input '0' is not a rectangular array"),
         ([[1], [2, 3]], r"input '0' is not a rectangular array"),
@@ -458,14 +461,14 @@ def test_contradictions_of_the_types_in_the_file_are_reported(tmp_path: Path) ->
 def test_inspecting_reads_no_weight_and_reports_unknown_lengths() -> None:
     net = digits()
     plan = net.preview_plan()
-    assert plan.recording.title == "digits (? = 1)"
+    assert plan.recording.title == "digits (unknown length = 1)"
     assert all(node.storage._array is None for name in net.operators for node in net[name].weights.values())
     view = net.explore()
-    assert view.recording.title == "digits (? = 1)"
+    assert view.recording.title == "digits (unknown length = 1)"
     with_values = net.explore(images[:2])
     assert with_values.recording.run is not None
     assert with_values.recording.run.values
-    assert ex.explore(net).recording.title == "digits (? = 1)"
+    assert ex.explore(net).recording.title == "digits (unknown length = 1)"
 
 
 def test_the_repr_of_a_net(tmp_path: Path) -> None:
@@ -486,6 +489,7 @@ def test_the_repr_of_a_net(tmp_path: Path) -> None:
         ("layers", "net.operators"),
         ("initializers", "net.weights"),
         ("forward", "net.run(x)"),
+        ("why", "net.preview_plan().why("),
     ],
 )
 def test_the_error_for_another_librarys_attribute_names_ours(name: str, said: str) -> None:

@@ -99,7 +99,7 @@ def test_a_plan_has_its_own_options_and_uses_new_rules() -> None:
     [
         ("models/resnet18.pnnx.param", (1, 3, 224, 224), "resnet18 (0: 1×3×224×224)"),
         ("models/mobilenet_v2.onnx", (1, 3, 224, 224), "mobilenet_v2 (x: 1×3×224×224)"),
-        ("models/encoder_open.pnnx.param", (1, 32), "encoder_open (? = 1)"),
+        ("models/encoder_open.pnnx.param", (1, 32), "encoder_open (unknown length = 1)"),
         ("models/lstm.onnx", (2, 20), "lstm"),
         ("digits.onnx", (1, 1, 8, 8), "digits (batch = 1)"),
     ],
@@ -112,10 +112,11 @@ def test_a_file_with_unknown_lengths_is_drawn_for_a_plausible_input(
     assert list(net.example_shapes().values()) == [shape]
     recording = net.preview_plan().recording
     assert recording.title == title
+    unknown = "unknown lengths" if "×" in title else "unknown length"
     assert net.preview_plan(unknown=2).recording.title == (
         title
         if "(" not in title
-        else title.replace(title.partition("(")[2], "batch = 2)" if "batch" in title else "? = 2)")
+        else title.replace(title.partition("(")[2], "batch = 2)" if "batch" in title else f"{unknown} = 2)")
     )
 
 

@@ -33,6 +33,10 @@ def test_each_operator_and_each_type_has_its_time() -> None:
     assert [row.micros for row in by_type] == sorted([row.micros for row in by_type], reverse=True)
     text = str(profile)
     assert all(word in text for word in ("medians of 3 warm runs", "Gflop/s", "Conv + Relu ×2", "/softmax/Softmax"))
+    slowest = sorted(profile.rows, key=lambda row: -row.micros)[:5]
+    shares = [f"{' + '.join(row.operators)} {100 * row.micros / profile.micros:.1f} %" for row in slowest]
+    assert f"slowest: {', '.join(shares)}" in text.splitlines()
+    assert "slowest" not in profile.text("type")
     (line,) = [line.split() for line in text.splitlines() if line.startswith("/fc2/Gemm ")]
     assert (line[1], line[3]) == (f"{second.micros:,.1f}", f"{second.flops / 1e6:,.3f}")
     assert (line[5], float(line[2])) == (f"{second.bytes / 1e6:,.3f}", round(100 * second.micros / profile.micros, 1))

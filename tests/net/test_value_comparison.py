@@ -17,6 +17,7 @@ from explorer.net.operand_matching import Operands, in_terms_of, matched, origin
 from explorer.net.value_comparison import ValueComparison
 from explorer.view.tree.scopes import NodesByName
 from tests.support.precision_files import SMALL, small_files
+from tests.support.tflite_files import small_tflite_files
 
 ASSETS = Path(__file__).parents[2] / "assets"
 digits = np.load(ASSETS / "digits.npz")
@@ -93,7 +94,7 @@ def test_outputs_of_a_net_in_another_format_are_compared_in_order() -> None:
     comparison = opened("digits.pnnx.param").compare(opened(), images)
     assert [row.operator for row in comparison.rows] == ["softmax"]
     assert comparison.equal
-    assert str(comparison).endswith("not compared: 14 other operands, because digits has no values with their names")
+    assert str(comparison).endswith("not compared: 14 other operands, because no values with their names are in digits")
 
 
 @pytest.mark.spec("I-20")
@@ -312,6 +313,114 @@ def test_fused_and_renamed_operators_are_matched_by_the_graph(tmp_path: Path) ->
     assert row.origins == (("conv", "Conv"), ("relu", "Relu"))
     assert "  conv + relu became renamed_conv" in str(renamed)
     assert renamed.keep_in_float(2) == ["matmul", "conv"]
+
+
+@pytest.mark.spec("Q-6")
+def test_integers_of_qoperator_files_are_compared_as_real_numbers(tmp_path: Path) -> None:
+    """The numbers equal those of the same net with QuantizeLinear and DequantizeLinear; names do not show the Relu."""
+    files = {name: ex.open(path) for name, path in small_files(tmp_path).items()}
+    comparison = files["integers"].compare(files["float32"], SMALL)
+    rows = {row.counterpart: row for row in comparison.ranked}
+    assert {name: row.operator for name, row in rows.items()} == {
+        "x": "x_QuantizeLinear",
+        "r": "conv_quant",
+        "f": "flatten",
+        "g": "matmul_quant",
+        "y": "sigmoid_quant",
+    }
+    others = {row.counterpart: row for row in files["int8"].compare(files["float32"], SMALL).ranked}
+    for name, row in rows.items():
+        assert row.own is not None
+        assert row.sqnr == pytest.approx(others[name].sqnr, abs=0.5)
+        assert row.own.sqnr == pytest.approx(others[name].own.sqnr, abs=0.5)
+    assert rows["r"].origins == (("conv", "Conv"), ("relu", "Relu"))
+    assert rows["r"].operand_share is None  # an integer operator has no result without quantization
+    assert (rows["r"].value.dtype, rows["r"].reference.dtype) == ("uint8", "float32")
+    assert rows["r"].value.max == pytest.approx(rows["r"].reference.max, rel=0.2)
+    assert comparison.keep_in_float(2) == ["matmul", "conv"]
+    assert comparison.unmatched == 0
+    backwards = files["float32"].compare(files["integers"], SMALL)
+    assert {row.name: row.counterpart for row in backwards.rows} == {
+        "r": "c_quantized",
+        "f": "f_quantized",
+        "g": "g_quantized",
+        "y": "y",
+    }
+    assert files["integers"].compare(files["integers"], SMALL).equal
+
+
+@pytest.mark.spec("Q-6")
+def test_a_quantized_tflite_file_is_compared_with_the_float_file(tmp_path: Path) -> None:
+    """Its inputs, results and outputs are integers; scales and zero points in the file give the real numbers."""
+    files = {name: ex.open(path) for name, path in small_tflite_files(tmp_path).items()}
+    x = SMALL.reshape(2, 8, 8, 1)
+    comparison = files["int8"].compare(files["float32"], x)
+    assert comparison.casts == ("input 'x' of net 'int8', float32 quantized to int8",)
+    rows = {row.counterpart: row for row in comparison.ranked}
+    assert {*rows} == {"c", "f", "g", "y"}
+    assert all(20 < row.own.sqnr < 60 or row.type == "RESHAPE" for row in rows.values())
+    assert rows["f"].own is not None
+    assert rows["f"].own.sqnr > rows["f"].sqnr
+    output = (files["int8"].run(files["int8"].session.cast_arrays((x,), {}, [])) + 128.0) / 256
+    expected = files["float32"].run(x)
+    assert rows["y"].max_error == pytest.approx(np.abs(output - expected).max(), rel=0.2)
+    assert comparison.equal
+    assert "tolerance: a relative error of 0.1, for int8 against float32" in str(comparison)
+    backwards = files["float32"].compare(files["int8"], x)
+    assert {row.counterpart for row in backwards.rows} == {"c", "f", "g", "y"}
+    assert backwards.casts == comparison.casts
+
+
+@pytest.mark.spec("Q-6")
+def test_an_operator_with_inner_graphs_has_its_own_error(tmp_path: Path) -> None:
+    """Its graphs read the reference's operand, so that an exact branch has no own error."""
+    helper = onnx.helper
+
+    def branch(type: str) -> onnx.GraphProto:
+        ends = [helper.make_tensor_value_info(f"{type} result", 1, None)]
+        return helper.make_graph([helper.make_node(type, ["r"], [ends[0].name])], type, [], ends)
+
+    def write(name: str, nodes: list[onnx.NodeProto], read: str) -> Net:
+        branches = {"then_branch": branch("Exp"), "else_branch": branch("Neg")}
+        nodes = [
+            *nodes,
+            helper.make_node("Relu", [read], ["r"]),
+            helper.make_node("If", ["c"], ["y"], "if", **branches),
+        ]
+        ends = [helper.make_tensor_value_info("x", 1, [16]), helper.make_tensor_value_info("c", 9, [])]
+        step = onnx.numpy_helper.from_array(np.float32(0.25), "step")
+        made = helper.make_graph(nodes, name, ends, [helper.make_tensor_value_info("y", 1, [16])], [step])
+        onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / name)
+        return ex.open(tmp_path / name)
+
+    quantized = [
+        helper.make_node("QuantizeLinear", ["x", "step"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "step"], ["d"]),
+    ]
+    x = {"x": np.linspace(0, 2, 16, dtype="float32"), "c": np.array(True)}
+    rows = {row.name: row for row in write("int8.onnx", quantized, "d").compare(write("float.onnx", [], "x"), x).rows}
+    assert rows["y"].sqnr < 40
+    assert rows["y"].own is not None
+    assert rows["y"].own.sqnr > 120
+
+
+@pytest.mark.spec("Q-6")
+def test_the_default_tolerance_fits_the_lower_precision(tmp_path: Path) -> None:
+    """It is stated, applies to the value that the next operators read, and gives way to an explicit one."""
+    files = {name: ex.open(path) for name, path in small_files(tmp_path).items()}
+    for name in ("float16", "casts"):
+        comparison = files[name].compare(files["float32"], SMALL)
+        assert comparison.equal
+        assert "tolerance: a relative error of 0.01, for float16 against float32" in str(comparison)
+    coarse = files["int8"].compare(files["float32"], SMALL)
+    assert coarse.first is not None
+    assert coarse.first.problem.endswith("where 0.1 is allowed")
+    assert {row.name for row in coarse.rows if row.problem} <= {row.name for row in coarse.ranked}
+    assert "tolerance: a relative error of 0.1, for int8 against float32" in str(coarse)
+    exact = files["int8"].compare(files["float32"], SMALL, tolerance=1e-4)
+    assert not exact.equal
+    assert "tolerance:" not in str(exact)
+    assert "tolerance:" not in str(files["float32"].compare(files["float32"], SMALL))
 
 
 def test_long_nets_are_matched_without_recursion() -> None:

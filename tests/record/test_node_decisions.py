@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.record.node_decisions import accounts, decisions_between, kernel_answers
+from explorer.compilers import Snapshot, Statement, Value, recording_of
+from explorer.record.node_decisions import accounts, decisions_between, kernel_answers, pair_answer
 from explorer.view.tree.scopes import nodes_named
 from tests.golden.programs import PROGRAMS, recorded
+from tests.support.toy_compiler import two_norms
 
 MODELS = Path(__file__).parents[2] / "assets" / "models"
 
@@ -125,3 +127,71 @@ def test_an_answer_about_operators_of_a_file_uses_their_names() -> None:
     sentences = accounts(recording, nodes_named(recording, "node_relu_1"), nodes_named(recording, "node_relu_2"))
     assert sentences[0].startswith("On the path from relu (node_relu_1) to relu (node_relu_2)")
     assert not any("exists before the run" in sentence for sentence in sentences)
+
+
+@pytest.mark.spec("Q-4")
+def test_operators_of_one_name_are_given_with_their_boxes() -> None:
+    """In this file, the last part of the name of every convolution is Conv."""
+    recording = ex.open(MODELS.parent / "digits.onnx").preview_plan().recording
+    nodes = [
+        [node for node in range(len(recording.nodes)) if recording.nodes.scope[node] == row]
+        for row, scope in enumerate(recording.scopes)
+        if scope.name == "Conv"
+    ]
+    sentences = accounts(recording, nodes[0], nodes[1])
+    assert sentences[0].startswith("On the path from add (conv1 / Conv) to conv2d (conv2 / Conv), the first two ")
+
+
+@pytest.mark.spec("Q-4")
+def test_a_decision_about_a_part_of_an_operation_is_about_the_operation() -> None:
+    """The answer about the product and gelu contains the refusal to fuse the first operation that gelu became."""
+    given = {
+        "x": Value("x", shape=(4, 4), kind="leaf"),
+        "dot": Value("dot", ("x", "x"), (4, 4)),
+        "gelu": Value("gelu", ("dot",), (4, 4)),
+    }
+    parts = {
+        "x": given["x"],
+        "dot": given["dot"],
+        "erf": Value("erf", ("dot",), (4, 4)),
+        "mul": Value("mul", ("erf", "dot"), (4, 4)),
+    }
+    refused = Statement("loops", "declined", "`{operand}` is a call", subjects=("dot", "erf"), facts={"operand": "dot"})
+    recording = recording_of(
+        "toy",
+        [
+            Snapshot("given", given, ("gelu",)),
+            Snapshot("decompose", parts, ("mul",)),
+            Snapshot("loops", parts, ("mul",), (refused, refused), decides="kernels"),
+        ],
+    )
+    answer = ex.explore(recording).why("dot", "gelu")
+    assert "`dot` is a call" in answer
+    assert answer.count("`dot` is a call") == 1
+    assert "] ×2\n" in answer
+    assert "no decision" not in answer
+
+
+@pytest.mark.spec("Q-4", "X-9")
+def test_nodes_in_the_same_kernels_share_a_sentence() -> None:
+    recording = two_norms()
+    roots, sums, quotients = (nodes_named(recording, name) for name in ("sqrt", "add", "div"))
+    assert accounts(recording, sums, quotients)[0] == (
+        "Kernel 2 reads results of kernel 1 from memory: one loop. It reads add (no. 1) for div (no. 1), "
+        "add (no. 2) for div (no. 2)."
+    )
+    assert accounts(recording, roots, quotients)[1:3] == [
+        "sqrt (no. 1), sqrt (no. 2) run in kernel 1 of 2: square → square → sqrt → sqrt → add → add.",
+        "div (no. 1), div (no. 2) run in kernel 2 of 2: div → div.",
+    ]
+
+
+@pytest.mark.spec("X-4", "X-9")
+def test_a_refused_pattern_answers_for_all_its_operations() -> None:
+    recording = two_norms()
+    node = {recording.nodes.attributes[row]["name"]: row for row in range(len(recording.nodes))}
+    for name in ("add x", "sqrt x", "square x"):
+        cards = pair_answer(recording, [node[name]], [node["div x"]]).cards
+        assert [recording.decisions[number].rule for number in cards] == ["norm"]
+    assert pair_answer(recording, [node["sqrt y"]], [node["div y"]]).cards == []
+    assert recording.declined_edges == [(0, node["add x"], node["div x"])]

@@ -42,7 +42,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
     home = tmp_path_factory.mktemp("doors")
     root = home / "models"
     (root / "folder.onnx").mkdir(parents=True)
-    large_view(root / "large.onnx", 1500)
+    large_view(root / "large.onnx", 2500)
     for path in ("good.onnx", ".hidden.onnx", "x.pt2", "../out.onnx", "../up.onnx"):
         (root / path).write_bytes(MODEL)
     for name, target in (("link", "../out.onnx"), ("zero", "/dev/zero"), ("self", "self.onnx")):

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def small_files(folder: Path) -> dict[str, Path]:
-    """Write a net as float32, float16, float16 with float32 ends, and QDQ, with the names that the converters write.
+    """Write a net as float32, float16, float16 with float32 ends, QDQ and QOperator, with the converters' names.
 
     onnxruntime's quantizer leaves the Relu out, and its float16 converter adds casts of the graph's ends.
     """
@@ -35,7 +35,8 @@ def small_files(folder: Path) -> dict[str, Path]:
         infos = [helper.make_tensor_value_info(end, ends, shape) for end, shape in (("x", [2, 1, 8, 8]), ("y", [2, 5]))]
         stored = [numpy_helper.from_array(array, key) for key, array in arrays.items()]
         graph = helper.make_graph(nodes, "small", infos[:1], infos[1:], stored)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
         save(model, path := folder / f"{name}.onnx")
         return path
 
@@ -74,11 +75,45 @@ def small_files(folder: Path) -> dict[str, Path]:
     nodes.append(helper.make_node("MatMul", [flat, "w_DequantizeLinear_Output"], ["g"], "matmul"))
     nodes.append(helper.make_node("Sigmoid", [quantized("g", -9, 9)], ["y_QuantizeLinear_Input"], "sigmoid"))
     quantized("y", 0, 1, "y_QuantizeLinear_Input", "y")
+    ends = {"x": (-4, 4), "c": (0, 12), "g": (-9, 9), "y": (0, 1)}
+    integers = {key: array for key, array in stored.items() if key.startswith(("k_", "w_"))}
+    for name, (low, high) in ends.items():
+        step = np.float32((high - low) / 255)
+        integers |= {f"{name}_scale": step, f"{name}_zero_point": np.uint8(round(-low / step))}
+
+    def parameters(*names: str) -> list[str]:
+        return [f"{name}{part}" for name in names for part in ("_scale", "_zero_point")]
+
+    def integer(name: str) -> list[str]:
+        return [f"{name}_quantized", *parameters(name)]
+
+    products = [
+        helper.make_node("QuantizeLinear", ["x", *parameters("x")], ["x_quantized"], "x_QuantizeLinear"),
+        helper.make_node(
+            "QLinearConv", [*integer("x"), *integer("k"), *parameters("c")], ["c_quantized"], "conv_quant", **pad
+        ),
+        helper.make_node("Flatten", ["c_quantized"], ["f_quantized"], "flatten"),
+        helper.make_node(
+            "QLinearMatMul",
+            ["f_quantized", *parameters("c"), *integer("w"), *parameters("g")],
+            ["g_quantized"],
+            "matmul_quant",
+        ),
+        helper.make_node(
+            "QLinearSigmoid",
+            [*integer("g"), *parameters("y")],
+            ["y_quantized"],
+            "sigmoid_quant",
+            domain="com.microsoft",
+        ),
+        helper.make_node("DequantizeLinear", integer("y"), ["y"], "y_DequantizeLinear"),
+    ]
     return {
         "float32": write("float32", chain("x", "y"), weights),
         "float16": write("float16", chain("x", "y"), halves, TensorProto.FLOAT16),
         "casts": write("casts", casts, halves),
         "int8": write("int8", nodes, stored),
+        "integers": write("integers", products, integers),
     }
 
 

@@ -91,3 +91,25 @@ def compiled_toy() -> Recording:
     )  # fmt: skip
     two = CompiledKernel(("tanh", "sum"), "loop_2", 5.0, provider="OtherProvider")
     return recording_of("compiled toy", passes, Compiled((one, two), "toy 1.0", (128,), 132))
+
+
+def two_norms(*, is_refused: bool = True) -> Recording:
+    """Return two chains of operations that share two kernels, by default with a refused pattern of four operations."""
+    given = {name: Value(name, kind="leaf") for name in ("x", "y")}
+    for name in ("x", "y"):
+        given[f"square {name}"] = Value("square", (name,), scope=("roots",))
+        given[f"sqrt {name}"] = Value("sqrt", (f"square {name}",), scope=("roots",))
+        given[f"add {name}"] = Value("add", (f"sqrt {name}",), scope=("roots",))
+        given[f"div {name}"] = Value("div", (name, f"add {name}"), scope=("quotients",))
+    refused = Statement(
+        "norm", "declined", "`{add}` is added to the root.", ("add x", "div x", "sqrt x", "square x"),
+        facts={"add": "add x"},
+    )  # fmt: skip
+    results = ("div x", "div y")
+    kernels = {"roots": ("square x", "square y", "sqrt x", "sqrt y", "add x", "add y"), "quotients": results}
+    passes = [
+        Snapshot("given", given, results),
+        Snapshot("fusion", given, results, (refused,) * is_refused, kernels, decides="kernels", limits="one loop"),
+    ]
+    compiled = Compiled(tuple([CompiledKernel(values, name) for name, values in kernels.items()]), "toy 1.0")
+    return recording_of("two norms", passes, compiled)

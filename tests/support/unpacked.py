@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import accumulate, chain, islice, repeat, zip_longest
 from typing import Any
 
@@ -43,7 +44,13 @@ def unpack(value: Any) -> Any:
         rests = [iter(unpack(part)) for part in parts]
         return [next(rests[at]) for at in unpack(value["=at"])]
     if (words := value.get("=words")) is not None:
+        words = unpack(words)
         return [words[at] for at in unpack(value["=at"])]
+    if (texts := value.get("=numbered")) is not None:
+        rest = map(str, unpack(value["=numbers"]))
+        return [
+            "".join(next(rest) if part == "#" else part for part in re.split("(#)", text)) for text in unpack(texts)
+        ]
     return {key.removeprefix("=") if key.startswith("==") else key: unpack(item) for key, item in value.items()}
 
 

@@ -387,3 +387,9 @@ def test_rate_policies_are_compared_with_all_their_numbers(policy: Any) -> None:
         with refused(ex.DeclarationError, "'number' of the learning-rate policy", "a frozen dataclass"):
             make()
     assert optimizer.rate == T.Fixed(0.1)
+
+
+def test_the_documentation_of_an_optimizer_contains_its_rule() -> None:
+    documentation = inspect.cleandoc(ex.train.SGD.__doc__ or "")
+    assert documentation == "Optimizer that uses gradient descent.\n\nGradient descent: p ← p − lr·g."
+    assert "\n\nt is 1 at the first step." in inspect.cleandoc(ex.train.Adam.__doc__ or "")

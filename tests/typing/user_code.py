@@ -1,4 +1,4 @@
-"""User code, which test_user_code.py checks with mypy and ``make hosts`` with Pyright; nothing runs it."""
+"""User code, which test_user_code.py checks with mypy; nothing runs it. Pyright accepts it, too."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ view.save("y.html")
 view.focus(y)
 view.trace(y, "outputs")
 assert_type(view.why(x, y), str)
+assert_type(view.select_line("ex.tanh"), list[int])
 view.overlay({y: 0.25, "conv1": 0.5}, unit="ms")
 view.selected, view.theme, view.direction, view.depth, view.step = y, "light", "down", 2, 0
 y.explore(theme="light", plan={"without": "fuse"})
@@ -61,5 +62,7 @@ def swish(value: ex.Expr) -> ex.Expr:
 
 assert_type(swish(y), ex.Expr)
 layer = ex.layers.Linear("hidden", 3, 2)
+chosen = [ex.layers.PNoUpdate]
+frozen = ex.layers.Linear("frozen", 3, 2, policies=chosen)
 layer.explore(theme="dark", record="off")
 module = ex.train.Module("classifier")

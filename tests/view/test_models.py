@@ -44,11 +44,11 @@ def test_blocks_of_a_residual_net_are_complete_and_show_repetition():
     outer = [model.tree.boxes[n].label for kind, n in model.tree.boxes[0].items if kind == "box"]
     assert outer == ["convbn2d_0", "maxpool", "layer1", "layer2", "layer3", "layer4", "fc"]
     name, steps, totals = box_texts(model, "layer1")
-    assert (name, steps) == ("layer1 ×2", "Conv2d → relu → Conv2d → add → relu")
+    assert (name, steps) == ("layer1 ×2", "Conv2d → ReLU → Conv2d → add → ReLU")
     assert totals.startswith("147,712 parameters · ")
     assert box(model, "layer1.0").open
     assert not box(model, "layer1.1").open
-    assert box_texts(model, "layer2.0")[1] == "Conv2d → relu → Conv2d → Conv2d → add → relu"
+    assert box_texts(model, "layer2.0")[1] == "Conv2d → ReLU → Conv2d → Conv2d → add → ReLU"
     assert box_texts(model, "layer4")[1] == "layer4.0 → layer4.1"
 
 
@@ -59,7 +59,7 @@ def test_equal_blocks_of_a_stage_fold_to_one_stack():
     assert repeats == {
         "features.5 … 6": 2, "features.8 … 10": 3, "features.12 … 13": 2, "features.15 … 16": 2,
     }  # fmt: skip
-    assert box_texts(model, "features.8 … 10")[1] == "Conv2d → relu6 → Conv2d → relu6 → Conv2d → add"
+    assert box_texts(model, "features.8 … 10")[1] == "Conv2d → ReLU6 → Conv2d → ReLU6 → Conv2d → add"
 
 
 @pytest.mark.spec("V-7")

@@ -6,10 +6,11 @@ The command is intended for scripts that build models. It computes nothing, and 
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.cli.support import file_argument, shape_option
+from explorer.cli.support import file_argument, opened_model
 from explorer.cli.support.model_output import first_names, flow_text
 from explorer.cli.support.output import check_output, stem
 from explorer.cli.support.terminal import print_line, print_text
@@ -39,7 +40,7 @@ The exit status is 1 if anything is listed.
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     file_argument.arguments(parser)
-    shape_option.arguments(parser)
+    opened_model.arguments(parser)
     parser.add_argument("--plan", metavar="KEPT", type=Path, help="file of the kept plan: x.plan.json")
     parser.add_argument("--update", action="store_true", help="write the model's plan to the file of --plan")
 
@@ -50,7 +51,6 @@ _STATED, _WIDTH = 24, 100
 
 def execute(options: argparse.Namespace) -> int:
     """Print the findings."""
-    from explorer.formats import open
     from explorer.formats.weight_tables.table import TABLE
 
     if options.update and options.plan is None:
@@ -60,7 +60,7 @@ def execute(options: argparse.Namespace) -> int:
         )  # fmt: skip
     if options.update:
         check_output(options.plan, [options.file])
-    net = shape_option.assume(open(options.file), options)
+    net = opened_model.opened(options)
     findings = net.check()
     print_text("".join(f"{finding}\n" for finding in findings))
     count = len(net.definition.operators)
@@ -86,6 +86,11 @@ def _stated(definition: NetDefinition) -> list[str]:
     """Return lines on what the file states about itself and its operators."""
     lines = [f"{name}: {value}" for name, value in definition.stated]
     lines += [f"operator {operator.name!r}: {operator.doc}" for operator in definition.operators if operator.doc]
+    keys = Counter([name for operator in definition.operators for name in dict(operator.metadata)])
+    if keys:
+        # Exporters give every operator the same keys, so values would fill the output.
+        counts = ", ".join([f"{name} ({counted_text(count, 'operator')})" for name, count in keys.items()])
+        lines.append(f"metadata of operators: {counts}")
     left = len(lines) - _STATED
     shown = [shortened(" ".join(line.split()), _WIDTH) for line in lines[:_STATED]]
     return [*shown, f"… and {counted_text(left, 'more line')}"] if left > 0 else shown

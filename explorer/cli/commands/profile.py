@@ -11,8 +11,8 @@ from explorer.cli.support import (
     image_inputs,
     integer_option,
     memory_option,
+    opened_model,
     runtime_option,
-    shape_option,
     table_file,
 )
 from explorer.cli.support.output import check_output
@@ -21,6 +21,7 @@ from explorer.core.errors import OperandError
 
 if TYPE_CHECKING:
     from explorer.net import Net
+    from explorer.record import Recording
 
 HELP = "measure the time of each operator"
 DESCRIPTION = """\
@@ -36,19 +37,13 @@ The extension of the output selects its form:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     file_argument.arguments(parser, weights=False)
-    parser.add_argument(
-        "--input",
-        metavar="IN[:KEY]",
-        action="append",
-        default=[],
-        help="a .npz or .npy file, or a picture; may be repeated",
-    )
+    image_inputs.declare_input(parser, "by default, the inputs are random")
     parser.add_argument("--by", choices=("operator", "type"), help="print or write only this table")
     parser.add_argument(
         "--runs", metavar="N", type=integer_option.positive, default=5, help="number of measured runs (default: 5)"
     )
     parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="write the times to a file")
-    shape_option.arguments(parser)
+    opened_model.arguments(parser)
     runtime_option.arguments(parser)
     memory_option.arguments(parser)
     image_inputs.arguments(parser)
@@ -58,32 +53,32 @@ def execute(options: argparse.Namespace) -> int:
     """Measure the times, and print or write them."""
     memory_option.grant(options)
     from explorer.cli.support.array_files import file_of, inputs
-    from explorer.formats import open
 
     output: Path | None = options.output
     if output is not None:
         table_file.check_extension(output)
         check_output(output, [options.file, *map(file_of, options.input)])
-    net = shape_option.assume(open(options.file), options)
+    kernels = runtime_option.kernels_of(options)
+    net = opened_model.opened(options)
     arrays = inputs(net, options) if options.input or not net.inputs else _random(net, options)
     executor = options.runtime or "simple"
-    profile = net.profile(arrays, runs=options.runs, executor=executor)
+    profile = net.profile(arrays, runs=options.runs, executor=executor, kernels=kernels)
     if output is None:
         print_text(f"{profile.text(options.by or '')}\n")
         return 0
     if output.suffix.lower() == ".html":
-        _write_page(net, arrays, output, executor)
+        recording = net.explore(arrays, executor=executor, kernels=kernels).recording
+        _write_page(recording, output)
     else:
         table_file.write(output, profile.records(options.by or "operator"), f"{profile.text(options.by or '')}\n")
     print_note(f"wrote {output}")
     return 0
 
 
-def _write_page(net: Net, arrays: dict[str, Any], output: Path, executor: str) -> None:
+def _write_page(recording: Recording, output: Path) -> None:
     from explorer.save_view import save
     from explorer.view.export.writers import ViewState
 
-    recording = net.explore(arrays, executor=executor).recording
     save(recording, output, ViewState(heat="time"))
 
 

@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from explorer.cli.commands import compare
-from explorer.cli.support import file_argument, image_inputs, integer_option, memory_option, runtime_option
+from explorer.cli.support import (
+    file_argument,
+    image_inputs,
+    integer_option,
+    memory_option,
+    opened_model,
+    runtime_option,
+)
 from explorer.cli.support.output import check_output, extension_error
 from explorer.cli.support.terminal import print_line, print_note, print_text
 from explorer.core.errors import OperandError
@@ -34,6 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     file_argument.arguments(parser, weights=False)
     image_inputs.declare_input(parser)
+    opened_model.declare_signature(parser)
     parser.add_argument("-o", "--output", metavar="OUT", type=Path, help="the .npz file to write the outputs to")
     parser.add_argument(
         "--top",
@@ -74,7 +82,8 @@ def execute(options: argparse.Namespace) -> int:
             raise OperandError(
                 f"--{name} without --top", rule=f"--{name} must be given together with --top", fix="--top 5"
             )
-    net = open(options.file)
+    kernels = runtime_option.kernels_of(options)
+    net = open(options.file, signature=options.signature)
     if not options.runtime:
         net.init()
     labels = labels_of(options.labels) if options.labels else []
@@ -88,7 +97,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.compare is not None:
         print_note(f"--compare is deprecated; use explorer compare {options.compare} {options.file}")
         reference = compare.read_reference(options.compare)
-    outputs = net.run(arrays, executor=options.runtime or "simple")
+    outputs = net.run(arrays, executor=options.runtime or "simple", kernels=kernels)
     by_name = outputs if isinstance(outputs, dict) else {next(iter(net.outputs)): outputs}
     for name, value in by_name.items():
         if value is None or (isinstance(value, tuple) and not value):
@@ -100,7 +109,8 @@ def execute(options: argparse.Namespace) -> int:
         if options.runtime:
             print_text(text(net.recorded_by(options.runtime, arrays)))
         else:
-            print_text(text(net.plan({name: _shape(value) for name, value in arrays.items()}).recording))
+            shapes = {name: _shape(value) for name, value in arrays.items()}
+            print_text(text(net.plan(shapes, kernels=kernels).recording))
     rows = options.input if any(map(image_inputs.is_picture, options.input)) else []
     for name, array in results.items():
         print_line(f"{name}: {_described(array)}")

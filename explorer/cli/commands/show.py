@@ -9,11 +9,11 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from explorer.cli.support import image_inputs, memory_option, runtime_option, shape_option
-from explorer.cli.support.file_argument import GRAPHS, WEIGHTS
+from explorer.cli.support import image_inputs, memory_option, opened_model, runtime_option
+from explorer.cli.support.file_argument import GRAPHS, WEIGHTS, refuse_for_recording
 from explorer.cli.support.output import check_output, stem
 from explorer.cli.support.terminal import print_line, print_note, print_text
-from explorer.core.errors import FileError, OperandError
+from explorer.core.errors import ExplorerError, OperandError
 from explorer.record import Recording
 from explorer.record.escape import visible
 from explorer.record.listings import without_source
@@ -28,9 +28,12 @@ Show a model's graph and how it is planned: what was merged, fused or declined, 
 
 The extension of the output selects its form:
   .html  a page to step through, which opens from disk (default: FILE.explorer.html in this folder)
-  .svg, .png, .pdf  a picture      .dot  for Graphviz      .txt  the decisions as text      .json  the recording
+  .svg, .png, .pdf  a picture            .txt  the decisions as text      .json  the recording
+  .dot, .mmd, .graphml  the graph for Graphviz, Mermaid and other programs
+  .c  the code of its kernels, with --kernels native
 
-Operators that cannot run are drawn, too. Weights are only read with --weights or --input.
+Operators that cannot run are drawn, too. A page has statistics and first elements of the smallest weights, up to 16
+million elements.
 """
 
 _LISTED = 4
@@ -47,13 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", metavar="OUT", help="the file to write; - writes text to standard output")
     parser.add_argument("--open", action="store_true", help="open the output in the browser")
-    parser.add_argument(
-        "--input",
-        metavar="IN[:KEY]",
-        action="append",
-        default=[],
-        help="run the model on a .npz or .npy file, or a picture, and also show values and times",
-    )
+    image_inputs.declare_input(parser, "runs the model, and also shows values and times")
     parser.add_argument(
         "--theme", choices=("auto", "light", "dark"), default="auto", help="colours of pages and pictures"
     )
@@ -77,8 +74,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--edge-types", action="store_true", help="write the types of values next to the edges of a picture"
     )
     parser.add_argument("--no-source", action="store_true", help="omit the source lines of the model file")
-    parser.add_argument("--weights", action="store_true", help="read the weights and show their values")
-    shape_option.arguments(parser)
+    parser.add_argument("--weights", action="store_true", help="show the values of all weights, also of large ones")
+    opened_model.arguments(parser)
     runtime_option.arguments(parser)
     memory_option.arguments(parser)
     image_inputs.arguments(parser)
@@ -105,7 +102,6 @@ def width(text: str) -> float:
 def execute(options: argparse.Namespace) -> int:
     """Write a model or recording as a page, an image, text or a recording."""
     memory_option.grant(options)
-    from explorer.formats import open
     from explorer.formats.common.declared_weights import AbsentWeights
     from explorer.formats.recording_file import stored_recording
     from explorer.save_view import check_extension
@@ -118,9 +114,11 @@ def execute(options: argparse.Namespace) -> int:
         check_output(output, [options.file, *map(file_of, options.input)])
     recording = stored_recording(options.file)
     if recording is not None:
-        _refuse_options(options)
+        refuse_for_recording(options, "show", "input", "shape", "signature", "weights", "kernels")
         return _write(recording, output, options, [])
-    net = shape_option.assume(open(options.file), options)
+    kernels = runtime_option.kernels_of(options)
+    net = opened_model.opened(options)
+    weights = net.definition.weights
     if options.input:
         from explorer.cli.support.array_files import inputs
 
@@ -128,7 +126,7 @@ def execute(options: argparse.Namespace) -> int:
         if options.runtime:
             recording = net.recorded_by(options.runtime, arrays)
         else:
-            recording = net.plan(arrays, record="values").eval().recording
+            recording = net.plan(arrays, record="values", kernels=kernels).eval().recording
     elif options.runtime:
         raise OperandError(
             f"--with {options.runtime} without --input",
@@ -137,14 +135,19 @@ def execute(options: argparse.Namespace) -> int:
         )
     else:
         image_inputs.refuse_options(options)
-        plan = net.preview_plan()
+        from explorer.run.diagnosis.leaf_values import leaf_values, small_leaf_values
+
+        plan = net.preview_plan(kernels=kernels)
         recording = plan.recording
         if options.weights:
-            from explorer.run.diagnosis.leaf_values import leaf_values
-
             recording.leaf_values = leaf_values(plan.planned)
-    if isinstance(net.definition.weights, AbsentWeights):
-        print_note(f"cannot run: {str(net.definition.weights.error()).splitlines()[0]}")
+        elif output.suffix.lower() == ".html" and options.output != "-" and not isinstance(weights, AbsentWeights):
+            try:
+                recording.leaf_values = small_leaf_values(plan.planned)
+            except (ExplorerError, OSError) as error:
+                print_note(f"no values of weights: {error}")
+    if isinstance(weights, AbsentWeights):
+        print_note(f"cannot run: {str(weights.error()).splitlines()[0]}")
     return _write(recording, output, options, _cannot_run(net), len(net.definition.operators))
 
 
@@ -156,18 +159,6 @@ def _cannot_run(net: Net) -> list[str]:
     lines = [*map(str, unknown), *[visible(error.given) for error in misfits[:_LISTED]]]
     more = len(misfits) - _LISTED
     return [*lines, f"{more:,} more; explorer check lists all"] if more > 0 else lines
-
-
-def _refuse_options(options: argparse.Namespace) -> None:
-    """Raise FileError for options that need a model if the file is a recording."""
-    refused = [f"--{name}" for name in ("input", "shape", "weights") if getattr(options, name)]
-    if refused:
-        raise FileError(
-            f"{refused[0]} for a recording",
-            path=str(options.file),
-            rule="options that plan or run a model must be given with a model file",
-            fix=f"explorer show MODEL {refused[0]} …",
-        )
 
 
 def _write(

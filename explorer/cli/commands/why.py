@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 
-from explorer.cli.support import file_argument, shape_option
+from explorer.cli.support import compiler_option, file_argument, opened_model
 from explorer.cli.support.terminal import print_line, print_text
 
 HELP = "explain the decisions about an operator or operand"
 DESCRIPTION = """\
 Explain an operator or operand, by its name in the file, or a box, by its name in the view, also inside branches and
-loops. The answer states where it was written, every decision about it with its facts and with the declined decisions
-before it, and what became of it. If an operator cannot run, it states why. The decisions about all nodes of an
-operator are listed together. For an expression of PNNX, the syntax tree is printed, too. With a second name, explain
-the decisions about both, or what became of each.
+loops. In a recording, variables and operations are names, too. The answer states where it was written, every decision
+about it with its facts and with the declined decisions before it, and what became of it. If an operator cannot run, it
+states why. The decisions about all nodes of an operator are listed together. For an expression of PNNX, the syntax
+tree is printed, too. With a second name, explain the decisions about both, or what became of each. With --with, the
+decisions are those of another compiler, such as onnxruntime, and FILE may be a variable of a Python file (x.py:f).
 """
 
 
@@ -23,7 +25,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "node",
         metavar="NODE",
-        help="the name of an operator, an operand, a weight (fc.weight), or a box (layer1 / conv2)",
+        help="the name of an operator, an operand, a weight (fc.weight), or a box (layer1 / conv2, layer1.conv2)",
     )
     parser.add_argument(
         "other",
@@ -31,22 +33,33 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="a second name, to list the decisions about both, such as why they are not fused",
     )
-    shape_option.arguments(parser)
+    opened_model.arguments(parser)
+    compiler_option.arguments(parser, several=False)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Print the decisions about the nodes."""
-    from explorer.core.errors import UnknownNameError
-    from explorer.formats import open
+    from explorer.core.errors import OperandError, UnknownNameError
     from explorer.formats.pnnx.param_reader import EXPRESSION
     from explorer.formats.pnnx.syntax_tree import syntax_tree
+    from explorer.formats.recording_file import stored_recording
     from explorer.record.escape import visible
     from explorer.run.recording.recorder import expressions
     from explorer.view.export.why_text import why_operator, why_pair
-    from explorer.view.tree.scopes import named_inside
+    from explorer.view.tree.scopes import nodes_named
 
-    net = shape_option.assume(open(options.file), options)
     names = [name for name in (options.node, options.other) if name is not None]
+    if options.compilers or options.args:
+        recording = next(iter(compiler_option.recordings(options, run=False).values()), None)
+    else:
+        recording = stored_recording(options.file)
+        if recording is not None:
+            file_argument.refuse_for_recording(options, "why", "shape", "signature")
+    if recording is not None:
+        first, *second = [nodes_named(recording, name) for name in names]
+        print_text(why_pair(recording, first, second[0], names) if second else why_operator(recording, names[0], first))
+        return 0
+    net = opened_model.opened(options)
     plan = net.preview_plan()
     index_of = {node.uid: index for index, node in enumerate(expressions(plan.planned))}
 
@@ -54,9 +67,9 @@ def execute(options: argparse.Namespace) -> int:
         try:
             nodes = net.nodes(name)
         except UnknownNameError:
-            # the recording also contains the operators of branches and bodies
-            if inside := named_inside(plan.recording, name):
-                return inside
+            # The recording also has the names of boxes, and the operators of branches and bodies.
+            with suppress(OperandError):
+                return nodes_named(plan.recording, name)
             raise
         return sorted(index_of[node.uid] for node in nodes if node.uid in index_of)
 

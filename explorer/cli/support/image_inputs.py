@@ -24,14 +24,14 @@ def is_picture(text: str) -> bool:
     return text.lower().endswith(EXTENSIONS)
 
 
-def declare_input(parser: argparse.ArgumentParser) -> None:
-    """Declare the inputs of a command that runs a model."""
+def declare_input(parser: argparse.ArgumentParser, note: str = "omit it for a model without inputs") -> None:
+    """Declare the inputs of a command that runs a model; ``note`` ends their description."""
     parser.add_argument(
         "--input",
         metavar="IN[:KEY]",
         action="append",
         default=[],
-        help="a .npz or .npy file, or a picture; may be repeated; omit it for a model without inputs",
+        help=f"a .npz or .npy file, or a picture; may be repeated; {note}",
     )
 
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from explorer.net import Net
 
 _LENGTHS = re.compile(r"[0-9]{1,18}(?:[x×,][0-9]{1,18})*")
 
@@ -21,11 +17,6 @@ def arguments(
         "--shape", metavar="NAME=1x576", action="append", default=[], type=_shape,
         help=meaning,
     )  # fmt: skip
-
-
-def assume(net: Net, options: argparse.Namespace) -> Net:
-    """Assume the given shapes for a net; raise an error for a shape that does not fit its input."""
-    return net.assume(dict(options.shape))
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:

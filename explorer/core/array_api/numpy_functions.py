@@ -72,6 +72,8 @@ FUNCTIONS: Mapping[str, Recorded] = {
     "clip": _recorded("clip", a_min="low", a_max="high", min="low", max="high"),
     **{name: Recorded(name, arrays=True, function=function) for name, function in COMPOSED.items()},
     "einsum": Recorded("einsum", free=frozenset(["optimize"]), function=COMPOSED["einsum"]),
+    "copy": Recorded("copy", free=frozenset(["order", "subok"]), function=COMPOSED["copy"]),
+    "meshgrid": Recorded("meshgrid", free=frozenset(["copy"]), function=COMPOSED["meshgrid"]),
     "sort": _recorded("sort", "kind", "stable"),
     "std": _recorded("std", correction="ddof"),
     "var": _recorded("var", correction="ddof"),
@@ -87,7 +89,6 @@ REFUSED: Mapping[str, str] = {
     "or ex.resize for images",
     "save": "np.save writes values, while ex.save writes a model's file: write np.save(path, ex.evaluate(x)), or "
     "ex.save(x, path)",
-    "real": "np.real takes the real part of complex numbers, while ex.real describes operands of an example",
     **dict.fromkeys(("argwhere", "compress", "extract", "flatnonzero", "nonzero", "trim_zeros", "unique"), _BY_VALUE),
     **dict.fromkeys(("union1d", "intersect1d", "setdiff1d", "setxor1d", "bincount", "histogram"), _BY_VALUE),
     **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), _BY_VALUE),

@@ -47,3 +47,5 @@ class ExploreOptions(PlannedViewOptions, total=False):
 
     inputs: Any
     """types or values of a layer's inputs, keyed by input name"""
+    compiler: str
+    """name of another compiler, whose passes and decisions the view shows"""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import os
 import re
 import sys
@@ -286,6 +287,11 @@ class Operators:
         """The value with its axes reversed."""
         return _apply("transpose", self, None)
 
+    @property
+    def mT(self) -> Expr:  # noqa: N802  # the name in the array API standard
+        """The matrices in the last two axes, transposed."""
+        return _apply("moveaxis", self, -1, -2)
+
 
 class Expr(NumpyProtocol, Operators):
     """Recorded value: operation, operands, type and line of code. Immutable, and hashed by identity.
@@ -440,6 +446,44 @@ class Expr(NumpyProtocol, Operators):
 
     def __int__(self) -> int:
         return int(self._scalar("int"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex"))
+
+    def __index__(self) -> int:
+        if self.shape or self.dtype.kind not in "iu":
+            raise OperandError(
+                f"{self.type} as an index",
+                rule="a Python index must be an integer scalar",
+                fix="int(x), x[ex.tensor(…)]",
+            )
+        return int(self._scalar("index"))
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """Return the module `explorer.array_api`, with the functions of the Python array API standard."""
+        return hooks.array_namespace(api_version)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Evaluate the expression, and return its value for another library, such as ``torch.from_dlpack(x)``.
+
+        The value is a copy that the other library may write to.
+        """
+        self._refuse_in_trace("from_dlpack")
+        if copy is False:
+            raise BufferError("copy must be True or None, because the value of an expression must not be written to")
+        value = np.array(hooks.evaluate(self))
+        return value.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the processor's device, to which a result is copied."""
+        return np.empty(0).__dlpack_device__()
 
     def _scalar(self, what: str) -> Any:
         if self.size != 1:
@@ -746,6 +790,13 @@ class Operation(metaclass=Interning):
     accumulates: ClassVar[bool] = False
     """whether the kernel accumulates sums or products of elements. If so, floats narrower than float32 are converted to
     float32 first, and the result is rounded once (``accumulator_dtype``)."""
+    c_rows: ClassVar[tuple[str, ...]] = ()
+    """C lines that compute one row of an operation with ``reduced_axes``, for generated kernels.
+
+    Each line but the last is ``name = expression``, and the last is the expression of the result. ``{0}`` and ``{1}``
+    are elements of the operands, ``{t}`` is f32 or f64, and ``{n}`` is the number of elements in a row. An expression
+    ``sum(name)``, ``max(name)``, ``min(name)`` or ``largest(name)`` combines the elements of a row; ``largest`` ignores
+    NaN. A value that depends on an element only through such a combination is computed once per row."""
     attribute_names: ClassVar[tuple[str, ...]] = ()
     """names of the attributes, in the order of the class's fields"""
 
@@ -1121,19 +1172,18 @@ def _extend(base: type[Operation], cls: type[Operation]) -> None:
 
 
 def _with_names(refusal: OperandError, operands: tuple[Expr, ...], written: tuple[str, ...]) -> OperandError:
-    """Return the error ``refusal`` with the operands' names, if there are several operands and one is a named leaf.
+    """Return the error ``refusal`` with the operands' names, if there are several operands and one has a name.
 
-    ``written`` are the operands' names in the user's line, used for arrays that were not wrapped in a tensor.
+    ``written`` are the operands' names in the user's line, used for results and for arrays that were not wrapped in a
+    tensor. Leaves, such as parameters of functions, have their own names.
     """
     if not 1 < len(operands) <= _NAMED:
         return refusal
-    labels = [operand.label for operand in operands]
-    if len(written) == len(operands):
-        labels = [name if label == "tensor" and name else label for label, name in zip(labels, written, strict=True)]
-    are_named = [
-        not operand.operands and label != operand.operation.label
-        for operand, label in zip(operands, labels, strict=True)
-    ]
+    labels, are_named = [], []
+    for operand, name in itertools.zip_longest(operands, written if len(written) == len(operands) else ()):
+        is_unnamed = bool(operand.operands) or operand.label in ("tensor", operand.operation.name)
+        labels.append(name if is_unnamed and name else operand.label)
+        are_named.append(bool(name) or not is_unnamed)
     if not any(are_named):
         return refusal
     rule, fix = refusal.rule, refusal.fix
@@ -1234,11 +1284,13 @@ def kernel_of(operation: Operation, device: Device, *types: AnyType) -> Callable
     """
     if device is not cpu:
         return _on_device(operation, device)
+    if operation.view:  # it computes no element
+        return operation.kernel
     for type_ in types:
         parts = type_.parts if isinstance(type_, TupleType) else (type_,)
         for part in parts:
             element = element_of(part.dtype)
-            if element is not None and not operation.view and not operation.takes_elements:
+            if element is not None and not operation.takes_elements:
                 return _on_elements(operation, element)
             if is_widened(operation, part.dtype):
                 return functools.partial(compute_widened, operation)

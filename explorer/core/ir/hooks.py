@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Unpack
+from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, Unpack
 
 from explorer.core.late import late
 
@@ -61,13 +61,27 @@ class View(Protocol):
 
     def save(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | IO[Any],
         *,
+        format: str | None = None,
         stage: str | None = None,
         depth: int | None = None,
         width: float | None = None,
     ) -> None:
-        """Write the view to a file; the file extension selects the format, and ``width`` is in cm."""
+        """Write the view to a file; the extension of a path selects the format, such as ``.html`` or ``.pdf``.
+
+        An open file needs the ``format``. For images, ``stage`` draws the result of a stage, ``depth`` opens boxes down
+        to a depth, and ``width`` in cm scales the image for a paper.
+        """
+
+    def to_html(self) -> str:
+        """Return the view as an interactive page."""
+
+    def to_networkx(self, *, stage: str | None = None) -> Any:
+        """Return the graph at the view's step as a ``networkx.MultiDiGraph``."""
+
+    def to_pandas(self) -> Any:
+        """Return the data frames ``nodes``, ``decisions`` and ``kernels``."""
 
     @property
     def selected_expression(self) -> Any:
@@ -92,7 +106,7 @@ class View(Protocol):
     def selected_operator(self) -> str | None:
         """Name of the net operator that recorded the selected node, or None."""
 
-    def from_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
+    def select_line(self, line: int | str, cell: str | int | None = None) -> list[int]:
         """Return the ids of the nodes recorded at a line of the program, and select the first one."""
 
     def overlay(
@@ -260,6 +274,12 @@ class RestoreTraining(Protocol):
     ) -> None: ...
 
 
+class ArrayNamespace(Protocol):
+    """Return the module with the functions of the array API standard, in a version or in the latest one."""
+
+    def __call__(self, api_version: str | None, /) -> Any: ...
+
+
 class Stabilise(Protocol):
     """Convert a program to a numerically stable form.
 
@@ -282,6 +302,7 @@ class Hooks:
     preview: Preview = late("explorer.cell_outputs:preview")
     cell_result: CellResult = late("explorer.cell_results:cell_result")
     explain: Explain = late("explorer.reports:explain")
+    code: Explain = late("explorer.reports:code")
     why: Why = late("explorer.reports:why_pair_of")
     note_declaration: NoteDeclaration = late("explorer.in_notebook:note_declaration")
     describe_operation: DescribeOperation = late("explorer.ops.catalogue.help_pages:page")
@@ -294,6 +315,7 @@ class Hooks:
     save_training: SaveTraining = late("explorer.formats.checkpoint:save")
     check_training_file: CheckTrainingFile = late("explorer.formats.checkpoint:check_target")
     restore_training: RestoreTraining = late("explorer.formats.checkpoint:restore")
+    array_namespace: ArrayNamespace = late("explorer.array_api.inspection:array_namespace")
     stabilise: Stabilise = late("explorer.plan.stabilise:stabilise")
 
 

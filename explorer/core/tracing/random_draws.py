@@ -10,13 +10,12 @@ from __future__ import annotations
 import contextlib
 import pickle
 import random
-import sys
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 from explorer.core.ir.recording_context import state
 from explorer.core.ir.source_location import INTERNAL
+from explorer.record.caller_warning import warn_caller
 
 
 class RandomTraced(UserWarning):
@@ -41,10 +40,7 @@ def watched_draws(name: str) -> Iterator[None]:
             "numbers; draw them before the call and pass them as arguments, or use ex.random_normal or "
             "ex.random_uniform with a counter"
         )
-        frame = sys._getframe(1)
-        while frame.f_code.co_filename.startswith((*INTERNAL, contextlib.__file__)) and frame.f_back is not None:
-            frame = frame.f_back
-        warnings.warn_explicit(message, RandomTraced, frame.f_code.co_filename, frame.f_lineno)
+        warn_caller(message, RandomTraced, (*INTERNAL, contextlib.__file__))
 
 
 def _states() -> dict[str, Any]:

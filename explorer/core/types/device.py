@@ -240,16 +240,17 @@ class Cuda(Device):
         return self._cupy.cuda.Device(self.number)
 
     def elementwise_kernel(
-        self, operands: Sequence[np.dtype[Any]], result: np.dtype[Any], source: str
+        self, operands: Sequence[np.dtype[Any]], result: np.dtype[Any], source: str, functions: str = ""
     ) -> Callable[..., Any]:
         """Return an elementwise kernel made from C statements, in which a0, a1, … are the operands' elements.
 
-        ``out`` is the result's element. The kernel is called with the operand arrays, which are broadcast, and the
-        result array. Products are rounded before they are added, as in separate operations.
+        ``out`` is the result's element, and ``functions`` is the source of functions that the statements call. The
+        kernel is called with the operand arrays, which are broadcast, and the result array. Products are rounded before
+        they are added, as in separate operations.
         """
         parameters = ", ".join([f"{dtype.name} a{index}" for index, dtype in enumerate(operands)])
         compiled: Callable[..., Any] = self._cupy.ElementwiseKernel(
-            parameters, f"{result.name} out", source, "explorer_chain", options=("--fmad=false",)
+            parameters, f"{result.name} out", source, "explorer_chain", options=("--fmad=false",), preamble=functions
         )
         return compiled
 

@@ -20,6 +20,7 @@ from explorer.course.chapters import (
     notebook_17_workers,
     notebook_18_passes,
     notebook_19_own_model,
+    notebook_20_compilers,
 )
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "notebook_17_workers",
     "notebook_18_passes",
     "notebook_19_own_model",
+    "notebook_20_compilers",
 ]

@@ -73,7 +73,7 @@ answer = plan
         """Check for two results and a declined fusion of tanh."""
         recording = recording_of(answer)
         asked = sorted(recording.nodes.label[node] for node in set(recording.roots))
-        yield Finding(len(asked) > 1, f"The plan has {len(asked)} results: {', '.join(asked)}.")
+        yield Finding(asked == ["nll_loss", "tanh"], f"The results of the plan: {', '.join(asked)}.")
         declined = decisions(recording, "asked_for", "declined")
         if "tanh" in labels(recording, declined):
             yield Finding(True, sentences(recording, declined))
@@ -112,6 +112,8 @@ answer = plan
         recording = recording_of(answer)
         other = replanned(answer)
         mine, theirs = (operations(plan).count("matmul") for plan in (recording, other))
+        asked = [recording.nodes.label[node] for node in recording.roots]
+        yield Finding(asked == ["nll_loss"], f"The result of the plan: {', '.join(asked)}.")
         yield Finding(
             mine > theirs,
             f"This plan computes {mine} matrix products; with all passes the same values need {theirs}.",
@@ -162,6 +164,7 @@ answer = view.selected_expression
         is_double = answer.operation.name == "multiply" and sorted(names) == ["full", "matmul"]
         reads = f"reads {' and '.join(f'`{name}`' for name in names)}" if names else "reads nothing"
         yield Finding(is_double, f"The expression is `{answer.operation.name}`, which {reads}.")
+        yield Finding(answer.shape == (32, 48), f"Its shape is {answer.shape}.")
 
 
 class KnownBranch(Exercise):
@@ -194,6 +197,11 @@ answer = ex.cond(True, ex.exp, ex.cos, z)
         text = sentences(recording, known) or f"The plan picked no branch: its kernels are {kernel_names(recording)}."
         yield Finding(bool(known), text)
         if known:
+            nodes = recording.nodes
+            choices = {"exp", "cos"} & {nodes.label[node] for node in range(len(nodes)) if nodes.body[node]}
+            yield Finding(
+                choices == {"exp", "cos"}, f"The branches contain {' and '.join(sorted(choices)) or 'neither'}."
+            )
             computed = {"exp", "cos"} & set(operations(recording))
             yield Finding(len(computed) == 1, f"Of the two branches the plan computes {', '.join(sorted(computed))}.")
 

@@ -59,11 +59,13 @@ def _planned(replaced: type[Pass], by: type[Pass], *expressions: Expr) -> Record
     return planned(*expressions, passes=pipeline(replaced, by))
 
 
-def _is_pass(answer: type, base: type[Pass] = Pass) -> Iterator[Finding]:
-    """Yield a finding if a class is not a pass."""
+def _is_pass(answer: type, base: type[Pass] = Pass, method: str = "run") -> Iterator[Finding]:
+    """Yield a finding if a class is not a pass, or inherits the method that it must define."""
     if not issubclass(answer, base):
         name = "ex.Pass" if base is Pass else f"ex.passes.{base.__name__}"
         yield Finding(False, f"`{answer.__name__}` is not a subclass of `{name}`.")
+    elif getattr(answer, method).__module__.startswith("explorer."):
+        yield Finding(False, f"`{answer.__name__}` inherits `{method}` from Explorer's pass; write it yourself.")
 
 
 def _keeps_sums_apart(answer: type[Pass]) -> Finding:
@@ -252,7 +254,7 @@ answer = SmallestFirst
 
     def findings(self, answer: type) -> Iterator[Finding]:
         """Check how many products are live at a time."""
-        yield from (wrong := [*_is_pass(answer, passes.Order)])
+        yield from (wrong := [*_is_pass(answer, passes.Order, "sequence")])
         if wrong:
             return
         matrix = tensor(np.full((100, 100), 0.01), name="W")

@@ -15,6 +15,9 @@ NEAREST_BY_SCALE = "nearest_by_scale"
 STACK_TRACE = "pkg.torch.onnx.stack_trace"
 """metadata key for the traceback of the code that a node comes from; torch's exporter records it"""
 
+GRAPH, INPUT, OUTPUT, FUNCTION = "graph: ", "input ", "output ", "function "
+"""beginnings of the names of metadata about parts of a model"""
+
 
 def omitted_output_name(operator: str, formal: str) -> str:
     """Return a name for an omitted output, given the operator's name and the output's name in the standard."""

@@ -28,7 +28,9 @@ def read(path: str | os.PathLike[str]) -> NetDefinition:
 
     light = MessageWithoutElements(file)
     upgrade = upgraded_model(proto.parse(light.data, str(model_path), file.size))
-    return reader.definition(upgrade.model, model_path, TABLE, upgrade.remark, elements=light.elements)
+    return reader.definition(
+        upgrade.model, model_path, TABLE, upgrade.remark, upgraded_from=upgrade.upgraded_from, elements=light.elements
+    )
 
 
 def save(definition: NetDefinition, path: Path) -> None:

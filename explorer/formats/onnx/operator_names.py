@@ -29,6 +29,9 @@ _ROOTS = ("", "torch_nn", "main_graph", "torch-jit-export")
 _SPLITTING = frozenset({"Cast", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"})
 """operator types that split or reshape a weight within its module"""
 
+_QUANTIZING = frozenset({"DequantizeLinear", "QuantizeLinear"})
+"""operator types that quantizers insert around the operators of a model"""
+
 
 class Names:
     """Generator of unique operator names: the name of the node, or its type and number if it is unnamed."""
@@ -93,6 +96,30 @@ def with_bias_boxes(operators: list[OperatorDefinition]) -> list[OperatorDefinit
         if len(following) == 1 and (bias := following[0]).type == "Add" and bias.weights and bias.boxes:
             matches[index] = replace(operators[index], boxes=bias.boxes)
     return matches
+
+
+def with_quantization_boxes(operators: list[OperatorDefinition]) -> list[OperatorDefinition]:
+    """Return the operators, with each pair that quantizes and dequantizes a value moved into the box of its producer.
+
+    Quantizers insert these operators without module paths; between two layers, they would split every module that
+    contains both. A dequantized weight is moved into the box of its reader if it has only one.
+    """
+    readers: dict[str, list[OperatorDefinition]] = {}
+    for operator in operators:
+        for blob in operator.inputs:
+            readers.setdefault(blob, []).append(operator)
+    boxes: dict[str, tuple[str, ...] | None] = {}
+    result: list[OperatorDefinition] = []
+    for operator in operators:
+        # A path in the name places an operator already.
+        if operator.type in _QUANTIZING and "/" not in operator.name:
+            near = [boxes.get(blob) for blob in operator.inputs[:1]]
+            near = near or [reader.boxes for blob in operator.outputs for reader in readers.get(blob, [])]
+            if len(near) == 1 and near[0] is not None:
+                operator = replace(operator, boxes=near[0])
+        boxes.update(dict.fromkeys(operator.outputs, operator.boxes))
+        result.append(operator)
+    return result
 
 
 def _boxes(placed: ExpandedNode, name: str, weights: list[str]) -> tuple[str, ...] | None:

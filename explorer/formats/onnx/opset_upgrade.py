@@ -26,10 +26,11 @@ _SMALL = 1024
 
 
 class Upgrade(NamedTuple):
-    """A model to read, and a remark about its upgrade ("" if no upgrade was needed)."""
+    """A model to read, a remark about its upgrade ("" if no upgrade was needed), and the opset of an upgraded file."""
 
     model: ModelProto
     remark: str
+    upgraded_from: int = 0
 
 
 def upgraded_model(model: ModelProto) -> Upgrade:
@@ -53,7 +54,22 @@ def upgraded_model(model: ModelProto) -> Upgrade:
     for tensor in converted.graph.initializer:
         if tensor.name in weights:
             tensor.CopyFrom(weights[tensor.name])
-    return Upgrade(converted, f"upgraded from opset {own} to {TARGET}; node numbers refer to the upgraded graph")
+    _restore_metadata(converted.graph, model.graph)
+    remark = f"upgraded from opset {own} to {TARGET}; node numbers refer to the upgraded graph"
+    return Upgrade(converted, remark, own)
+
+
+def _restore_metadata(converted: GraphProto, original: GraphProto) -> None:
+    """Copy metadata, which the converter omits, to the graph, its values, and the nodes that still compute a value."""
+    converted.metadata_props.extend(original.metadata_props)
+    values = {value.name: value.metadata_props for value in (*original.input, *original.output, *original.value_info)}
+    for value in (*converted.input, *converted.output, *converted.value_info):
+        if not value.metadata_props:
+            value.metadata_props.extend(values.get(value.name, ()))
+    nodes = {node.output[0]: node.metadata_props for node in original.node if node.output}
+    for node in converted.node:
+        if node.output and not node.metadata_props:
+            node.metadata_props.extend(nodes.get(node.output[0], ()))
 
 
 def _reason(error: Exception) -> str:

@@ -34,7 +34,8 @@ from explorer.core.recursion_limit import one_deeper
 from explorer.formats.common.onnx_names import omitted_output_name
 from explorer.formats.onnx.function_inlining import ExpandedNode, body_of, captured_values, expanded_nodes
 from explorer.formats.onnx.large_elements import Elements
-from explorer.formats.onnx.operator_names import Names, naming_weights, with_bias_boxes
+from explorer.formats.onnx.metadata import description, model_metadata, node_metadata, value_metadata
+from explorer.formats.onnx.operator_names import Names, naming_weights, with_bias_boxes, with_quantization_boxes
 from explorer.formats.onnx.operators.base.formal_names import domain_of, input_names, output_names
 from explorer.formats.onnx.signatures import type_of, upgraded_arguments
 from explorer.formats.onnx.source_lines import source_place
@@ -47,6 +48,7 @@ from explorer.formats.onnx.stored_tensors import (
     sparse_tensor,
     string_tensor,
 )
+from explorer.formats.onnx.type_documentation import documented_type
 from explorer.net.definition.definition import (
     BlobType,
     Dimension,
@@ -55,6 +57,7 @@ from explorer.net.definition.definition import (
     Plain,
     WeightReference,
 )
+from explorer.net.definition.operator_definition import CAPTURED
 from explorer.net.operators.table import OperatorTable
 from explorer.record.reasons import counted_text
 
@@ -70,16 +73,19 @@ def definition(
     known: OperatorTable,
     remark: str = "",
     *,
+    upgraded_from: int = 0,
     elements: Mapping[bytes, Elements] | None = None,
     local: bool = False,
 ) -> NetDefinition:
     """Return the definition of a model; raise FileError if a graph or tensor is invalid.
 
     Operators missing from the table ``known`` are expanded if the standard defines them as functions. ``elements`` maps
-    placeholders in the message to the elements of large tensors. ``remark`` is added to the definition's description.
-    Set ``local`` if this process exported the model, so that the source code around its recorded lines may be shown.
+    placeholders in the message to the elements of large tensors. ``remark`` is added to the definition's description,
+    and ``upgraded_from`` is the opset of the file if the model was upgraded. Set ``local`` if this process
+    exported the model, so that the source code around its recorded lines may be shown.
     """
-    return _Reader(model, path, known, {} if elements is None else elements, remark=remark, local=local).read()
+    given = {} if elements is None else elements
+    return _Reader(model, path, known, given, remark=remark, upgraded_from=upgraded_from, local=local).read()
 
 
 class _Reader:
@@ -93,11 +99,13 @@ class _Reader:
         tensors: Mapping[str, StoredTensor] | None = None,
         opsets: Mapping[str, int] | None = None,
         remark: str = "",
+        upgraded_from: int = 0,
         local: bool = False,
     ) -> None:
         self.graph = model.graph if graph is None else graph
         self.path, self.known, self.elements = path, known, elements
         self.model, self.opsets, self.remark, self.local = model, opsets, remark, local
+        self.upgraded_from = upgraded_from
         self.outer = dict(tensors or {})
         """initializers of the outer graphs"""
         self.tensors: dict[str, StoredTensor] = {}
@@ -105,6 +113,8 @@ class _Reader:
         self.names = Names()
         self.naming_weights: frozenset[str] = frozenset()
         """weights whose names determine the boxes of the operators that read them"""
+        self.values = value_metadata(self.graph)
+        """(name, value) pairs that the file states about values, by value"""
         self.dictionaries = self._dictionaries()
         """types of the arrays that represent maps"""
         values = (*self.graph.input, *self.graph.value_info)
@@ -153,7 +163,8 @@ class _Reader:
         # all outer values that an inner graph (a body of If or Loop) may read
         values = {**dict.fromkeys(outside or ()), **dict.fromkeys([*inputs, *produced])}
         self.naming_weights = naming_weights(nodes, {blob: tensor.name for blob, tensor in self.tensors.items()})
-        operators = with_bias_boxes([self._operator(number, placed, values) for number, placed in enumerate(nodes, 1)])
+        operators = [self._operator(number, placed, values) for number, placed in enumerate(nodes, 1)]
+        operators = with_quantization_boxes(with_bias_boxes(operators))
         # an initializer that is an output needs a Constant operator
         operators += [self._constant(name) for name in dict.fromkeys(outputs) if name in self.tensors]
         if outside is not None:
@@ -170,8 +181,8 @@ class _Reader:
             source=str(self.path),
             weights=StoredWeights(self.weights),
             dialect="onnx",
-            doc=_doc(self.model, self.graph) if outside is None else self.graph.doc_string,
-            metadata=_metadata(self.model, self.remark) if outside is None else (),
+            doc=description(self.model, self.graph) if outside is None else self.graph.doc_string,
+            metadata=model_metadata(self.model, self.remark, self.upgraded_from) if outside is None else (),
         )
 
     def _standard(self, node: NodeProto, opsets: Mapping[str, int]) -> FunctionProto | None:
@@ -269,16 +280,18 @@ class _Reader:
         if node.attribute:
             # values that an inner graph reads are operands too; otherwise their producers would seem unused
             for index, blob in enumerate(captured_values(node, values)):
-                input_blobs[f"captured {index}"] = blob
+                input_blobs[f"{CAPTURED}{index}"] = blob
             bodies = self._bodies(placed, values)
         own_arguments, own_weights = self._arguments_and_weights(plain, tensors, as_plain=False)
         read_arguments, read_weights = self._arguments_and_weights({}, read, as_plain=True)
+        stated = {**own_arguments, **read_arguments}
+        given = upgraded_arguments(placed, stated)
         return OperatorDefinition(
             self._type(placed, input_blobs.values()),
             name,
             tuple(input_blobs.values()),
             self._outputs(node, name),
-            upgraded_arguments(placed, {**own_arguments, **read_arguments}),
+            given,
             input_blobs,
             {**own_weights, **read_weights},
             boxes=self.names.boxes(placed, name, [t.name for t in read.values() if t.name in self.naming_weights]),
@@ -287,6 +300,9 @@ class _Reader:
             doc=node.doc_string,
             code=source_place(node, self.local),
             bodies=bodies,
+            documentation=documented_type(node.domain, node.op_type, placed.opsets, self.known, self.upgraded_from),
+            implied=frozenset(given.keys() - stated.keys()),
+            metadata=node_metadata(node, self.values, self.tensors),
         )
 
     def _bodies(self, placed: ExpandedNode, values: Mapping[str, None]) -> dict[str, NetDefinition]:
@@ -302,6 +318,7 @@ class _Reader:
                     graph,
                     self.tensors,
                     placed.opsets,
+                    upgraded_from=self.upgraded_from,
                     local=self.local,
                 )
                 bodies[name] = reader.read(values)
@@ -346,26 +363,6 @@ class _Reader:
             if (declared := blob_type(value.type)) is not None:
                 types[value.name] = declared
         return types | self.dictionaries
-
-
-def _doc(model: ModelProto, graph: GraphProto) -> str:
-    """Return the descriptions of a model and its graph, on separate lines."""
-    return "\n".join(dict.fromkeys(filter(None, (model.doc_string, graph.doc_string))))
-
-
-def _metadata(model: ModelProto, remark: str) -> list[tuple[str, str]]:
-    """Return what a model states about itself: producer, versions and metadata, with ``remark`` as a note."""
-    opsets = ", ".join(f"{domain_of(opset.domain) or 'ONNX'} {opset.version}" for opset in model.opset_import)
-    pairs = [
-        ("producer", f"{model.producer_name} {model.producer_version}".strip()),
-        ("domain", model.domain),
-        ("model version", str(model.model_version or "")),
-        ("opsets", opsets),
-        ("IR version", str(model.ir_version or "")),
-        ("note", remark),
-        *[(entry.key, entry.value) for entry in model.metadata_props],
-    ]
-    return [(name, value) for name, value in pairs if value]
 
 
 def _source_line(node: NodeProto) -> str:

@@ -13,11 +13,11 @@ from explorer.net.definition.definition import NetDefinition
 __all__ = ["read"]
 
 
-def read(path: str | os.PathLike[str]) -> NetDefinition:
-    """Read the graph of a ``.tflite`` file with the package ``tflite``. Weights are read on demand.
+def read(path: str | os.PathLike[str], signature: str | None = None) -> NetDefinition:
+    """Read a graph of a ``.tflite`` file with the package ``tflite``. Weights are read on demand.
 
-    If the file is invalid or the package is not installed, raise FileError with the file, the problem, the rule and the
-    fix.
+    ``signature`` is the key of the graph's signature; None selects the first graph. If the file is invalid, has no such
+    signature, or the package is not installed, raise FileError with the file, the problem, the rule and the fix.
     """
     file = KeptFile(path, "correct the path of the .tflite file")
-    return definition(Message(file, Schema(file.path)).model(), file)
+    return definition(Message(file, Schema(file.path)).model(), file, signature)

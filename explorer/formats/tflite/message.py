@@ -87,7 +87,7 @@ class Message:
         buffers = self._tables(root.BuffersLength(), root.Buffers, "buffers")
         self._buffers = [self._buffer(buffer) for buffer in buffers]
         self._codes = [
-            self._schema.operator_type(code, self._text)
+            (self._schema.operator_type(code, self._text), code.Version())
             for code in self._tables(root.OperatorCodesLength(), root.OperatorCodes, "operator codes")
         ]
         graphs = tuple([self._graph(graph) for graph in self._tables(root.SubgraphsLength(), root.Subgraphs, "graphs")])
@@ -139,7 +139,8 @@ class Message:
         inputs = self._numbers(operator.InputsAsNumpy(), count, "an operand", optional=True)
         outputs = self._numbers(operator.OutputsAsNumpy(), count, "a result", optional=True)
         options, graphs = self._schema.options(operator, self._list, self._text)
-        return FileOperator(self._codes[index], inputs, outputs, options, graphs)
+        type, version = self._codes[index]
+        return FileOperator(type, inputs, outputs, options, graphs, version)
 
     def _tensor(self, tensor: Any) -> FileTensor:
         name, dtype = self._text(tensor.Name()), self._schema.dtype(tensor.Type())

@@ -71,6 +71,8 @@ class FileOperator:
     options: Mapping[str, Plain]
     graphs: Mapping[str, int] = field(default_factory=dict)
     """indices of the inner graphs (branches or bodies), by name"""
+    version: int = 1
+    """version of the type"""
 
 
 @dataclass(frozen=True, slots=True)

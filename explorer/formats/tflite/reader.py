@@ -33,6 +33,7 @@ from explorer.formats.tflite.model_parts import (
     Sparsity,
 )
 from explorer.formats.tflite.operators import TABLE
+from explorer.formats.tflite.type_documentation import documented_type
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition, Plain, WeightReference
 from explorer.net.definition.operator_definition import STRING, memory_dtype
 
@@ -40,20 +41,38 @@ CONSTANT = "CONSTANT"
 """type of an operator that the reader adds; it returns a constant that is an output of the graph"""
 _MAX_INTEGERS = 64
 """maximum number of elements of an integer constant that becomes an argument"""
+_LISTED = 8
+"""maximum number of listed signatures or graphs"""
 _MAX_LINE = 400
 """maximum number of characters of an operator's line in errors"""
 
 
-def definition(model: FileModel, file: KeptFile) -> NetDefinition:
-    """Convert a model's first graph to a definition; raise FileError if a graph or tensor is invalid."""
-    return _Reader(model, file).read(0)
+def definition(model: FileModel, file: KeptFile, signature: str | None = None) -> NetDefinition:
+    """Convert a model's first graph, or the graph of a signature, to a definition.
+
+    Raise FileError if a graph or tensor is invalid, or no signature has the key.
+    """
+    if signature is None:
+        return _Reader(model, file).read(0)
+    for known in model.signatures:
+        if known.key == signature:
+            return _Reader(model, file, known).read(known.graph)
+    keys = [repr(known.key) for known in model.signatures[:_LISTED]] + ["…"] * (len(model.signatures) > _LISTED)
+    raise FileError(
+        f"no signature {signature!r}",
+        path=str(file.path),
+        rule=f"the signature must be one of the file's: {', '.join(keys)}" if keys else "the file has no signatures",
+        fix=f"signature={keys[0]}" if keys else "omit signature=",
+    )
 
 
 class _Reader:
     """Reader of the graphs of one file."""
 
-    def __init__(self, model: FileModel, file: KeptFile) -> None:
+    def __init__(self, model: FileModel, file: KeptFile, chosen: Signature | None = None) -> None:
         self.model, self.file = model, file
+        self.chosen = chosen
+        """the signature of the outermost graph, if it was given"""
         self.open: list[int] = []
         """indices of the graphs that are currently being read, outermost first"""
         self.seen: set[int] = set()
@@ -94,10 +113,12 @@ class _Reader:
             )
         rest = [str(number) for number in range(len(self.model.graphs)) if number not in self.seen]
         if rest:
-            pairs.append(("graphs that are not shown", f"{', '.join(rest[:8])}{', …' * (len(rest) > 8)}"))
+            pairs.append(("graphs that are not shown", f"{', '.join(rest[:_LISTED])}{', …' * (len(rest) > _LISTED)}"))
         return pairs
 
     def _name(self, number: int) -> str:
+        if self.chosen is not None and len(self.open) == 1:
+            return f"{self.file.path.stem} {self.chosen.key}"
         own = self.model.graphs[number].name
         return own or f"graph {number}" if number else self.file.path.stem
 
@@ -106,6 +127,8 @@ class _Reader:
 
         Return None if the graph has no signature, or several.
         """
+        if self.chosen is not None and len(self.open) == 1:
+            return self.chosen
         signatures = [signature for signature in self.model.signatures if signature.graph == number]
         return signatures[0] if len(signatures) == 1 else None
 
@@ -157,6 +180,7 @@ class _GraphReader:
             dialect="tflite",
             doc=self.reader.model.description if is_outermost else "",
             metadata=self.reader.metadata() if is_outermost else (),
+            signature=self.reader.chosen.key if is_outermost and self.reader.chosen else "",
         )
 
     def _operator(self, number: int, operator: FileOperator) -> OperatorDefinition:
@@ -196,6 +220,7 @@ class _GraphReader:
             boxes=boxes,
             line=number,
             text=shown if len(shown) <= _MAX_LINE else shown[:_MAX_LINE] + "…",
+            documentation=documented_type(operator.type, operator.version),
             bodies={body: self.reader.read(graph) for body, graph in operator.graphs.items() if graph >= 0},
         )
 

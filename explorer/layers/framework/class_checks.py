@@ -63,6 +63,18 @@ def fields_of(cls: type[Any], taken: Iterable[str]) -> tuple[Field, ...]:
     return tuple(fields.values())
 
 
+def signature_of(cls: type[Any]) -> inspect.Signature:
+    """Return the signature of a layer class: the name, its fields, and the options of every layer."""
+    parameters = []
+    for parameter in [*inspect.signature(cls.__init__).parameters.values()][1:]:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            kind = parameter.POSITIONAL_OR_KEYWORD
+            parameters += [inspect.Parameter(field.name, kind, default=field.default) for field in cls.fields]
+        elif parameter.kind is not parameter.VAR_KEYWORD:
+            parameters.append(parameter)
+    return inspect.Signature(parameters)
+
+
 def bind(layer: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
     """Return the values of a layer's fields by name; raise DeclarationError if the arguments do not match."""
     signature = inspect.Signature(

@@ -34,7 +34,15 @@ from explorer.core.types.custom_dtypes import converted, is_floating
 from explorer.core.types.tensor_type import AnyType, TensorType
 from explorer.gradients import call_gradient
 from explorer.gradients.gradient_scopes import gradient_scopes
-from explorer.layers.framework.class_checks import Field, bind, check_class, check_hashable, fields_of, input_types
+from explorer.layers.framework.class_checks import (
+    Field,
+    bind,
+    check_class,
+    check_hashable,
+    fields_of,
+    input_types,
+    signature_of,
+)
 from explorer.layers.framework.describe import description, layer_row, sublayers
 from explorer.layers.framework.initializer import Buffer, Initializer, Major, ParameterHolder
 from explorer.layers.framework.parameters import GradCollector, Parameter
@@ -138,6 +146,8 @@ class Layer:
     def __init_subclass__(cls) -> None:
         check_names(cls, Layer, "the layer class")
         cls.fields = fields_of(cls, cls._running)
+        # Help and completion then show the fields.
+        cls.__signature__ = signature_of(cls)  # type: ignore[attr-defined]  # inspect reads it; typeshed has no such name
         check_class(cls, Layer)
 
     def __init__(

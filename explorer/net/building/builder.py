@@ -26,7 +26,7 @@ from explorer.net.building.containers import leaves
 from explorer.net.building.unsupported import UNSIZED, Opaque, OpaqueCall, is_unsized
 from explorer.net.building.weights import NetWeights
 from explorer.net.definition.declared_types import Lengths, bound_type, dimension_names, symbolic_text
-from explorer.net.definition.definition import NetDefinition, OperatorDefinition, graph_error
+from explorer.net.definition.definition import BlobDefinition, NetDefinition, OperatorDefinition, graph_error
 from explorer.net.definition.operator_digest import operator_digest
 from explorer.net.definition.scope_inference import box_paths
 from explorer.net.operators.context import Ask, BuildBody, OperatorContext, UnknownShapeError, unknown_shape
@@ -35,10 +35,14 @@ from explorer.plan.passes.shape_values import ComputedFirst
 from explorer.record.escape import shortened
 from explorer.record.gc_pause import gc_paused
 from explorer.record.reasons import counted_text
-from explorer.run.recording.interface_table import Interface, InterfaceValue
+from explorer.run.recording.interface_table import Interface, InterfaceValue, OperatorOperands
 
 _MAX_SHOWN = 120
 """maximum number of characters of an expression in the label of its box"""
+_QUANTIZING = frozenset({"DequantizeLinear", "QuantizeLinear"})
+"""operator types whose results quantizers do not declare"""
+_STATED, _NAME = 400, 200
+"""maximum number of values that a file states, and of characters of their names"""
 
 
 def _type(operator: OperatorDefinition) -> str:
@@ -58,6 +62,7 @@ class Build:
     """
 
     definition: NetDefinition
+    table: OperatorTable
     inputs: dict[str, Any]
     values: dict[str, Any] = field(default_factory=dict)
     problems: dict[str, ExplorerError] = field(default_factory=dict)
@@ -67,6 +72,8 @@ class Build:
     """values that were computed during this build, because shapes depend on them"""
     silent: list[Expr] = field(default_factory=list)
     """opaque operations of operators without outputs"""
+    inner: list[Build] = field(default_factory=list)
+    """builds of inner graphs, one for each time that a loop or branch recorded one"""
 
     @property
     def outputs(self) -> dict[str, Any]:
@@ -84,7 +91,7 @@ class Build:
 
     @property
     def interface(self) -> Interface:
-        """Inputs, outputs and metadata for the drawing; values that are not expressions are omitted.
+        """Inputs, outputs, metadata and operators for the drawing; values that are not expressions are omitted.
 
         A plan's roots do not suffice, because rules may replace output nodes and a plan omits unread inputs.
         """
@@ -94,7 +101,27 @@ class Build:
         ]
         values = [(name, self.values[definition.blob(name).name]) for name in definition.outputs]
         outputs = [InterfaceValue("output", *pair) for name, value in values for pair in _elements(name, value)]
-        return Interface([*inputs, *outputs], [(name, shortened(value)) for name, value in definition.stated])
+        builds = [self]
+        for build in builds:
+            builds += build.inner
+        operators = [operands for build in builds for operands in build._operands()]
+        stated = definition.stated
+        pairs = [(shortened(name, _NAME), shortened(value)) for name, value in stated[:_STATED]]
+        if len(stated) > _STATED:
+            pairs.append(("…", counted_text(len(stated) - _STATED, "more value")))
+        return Interface([*inputs, *outputs], pairs, operators)
+
+    def _operands(self) -> list[OperatorOperands]:
+        """Return the operands of each operator, without the operators of inner graphs."""
+        return [
+            OperatorOperands(
+                operator,
+                self.table.parameters(operator),
+                self.table.output_names(operator.type, len(operator.outputs)),
+                tuple([self.values.get(name) for name in operator.outputs]),
+            )
+            for operator in self.definition.ssa.operators
+        ]
 
     def output(self, name: str) -> Expr | tuple[Expr, ...] | None:
         """Return the expression of an operand; a tuple of expressions for a sequence, None for an absent optional."""
@@ -157,7 +184,7 @@ class NetBuilder:
         """
         # If an input is rewritten, its first version has a different name from the blob.
         named = zip(self.definition.inputs, self._program.inputs, strict=True)
-        build = Build(self.definition, dict(inputs), {own: inputs[name] for name, own in named})
+        build = Build(self.definition, self.table, dict(inputs), {own: inputs[name] for name, own in named})
         shapes = {name: node.shape for name, node in inputs.items() if isinstance(node, Expr)}
         lengths = Lengths.of(self.definition, shapes)
         with counted(), gc_paused():
@@ -175,7 +202,7 @@ class NetBuilder:
                 follow(Progress("building", operator.name, index, count))
             with recording_at(self.scope(operator), self.location(operator)):
                 try:
-                    results = self._results(operator, build.values, ask)
+                    results = self._results(operator, build, ask)
                 except ExplorerError as error:
                     located = self._located(operator, error)
                     if not opaque:
@@ -217,8 +244,9 @@ class NetBuilder:
             [_type(operator), *[", ".join(reads)] * bool(reads), *[f"→ {', '.join(writes)}"] * bool(writes)]
         )
 
-    def _results(self, operator: OperatorDefinition, values: Mapping[str, Any], ask: Ask | None) -> tuple[Any, ...]:
+    def _results(self, operator: OperatorDefinition, build: Build, ask: Ask | None) -> tuple[Any, ...]:
         """Return the values of an operator's outputs, as recorded by the builder of its type."""
+        values = build.values
         if operator.type not in self.table:
             near = ", ".join(self.table.near(operator.type))
             if remedy := self.table.remedy(operator.type):
@@ -238,7 +266,7 @@ class NetBuilder:
             operator,
             operands,
             lambda name: self.weights.tensor(operator.name, name),
-            lambda name: self._body(operator, name, values, ask),
+            lambda name: self._body(operator, name, build, ask),
             ask,
         )
         try:
@@ -269,9 +297,10 @@ class NetBuilder:
             )
         return results
 
-    def _body(self, operator: OperatorDefinition, name: str, values: Mapping[str, Any], ask: Ask | None) -> BuildBody:
+    def _body(self, operator: OperatorDefinition, name: str, outer: Build, ask: Ask | None) -> BuildBody:
         """Return the function that records the inner graph ``name`` of an operator in the current scope."""
         definition, builder = operator.bodies[name], self._inside(operator, name)
+        values = outer.values
 
         def build(parameters: Sequence[Any]) -> list[Any]:
             captured = definition.inputs[len(parameters) :]
@@ -290,6 +319,7 @@ class NetBuilder:
                 if not parameters and isinstance(error.__cause__, UnknownShapeError):
                     raise UnknownShapeError(error.given, rule=error.rule, fix=error.fix) from error
                 raise
+            outer.inner.append(inner)
             return [inner.values[definition.blob(output).name] for output in definition.outputs]
 
         return build
@@ -393,15 +423,32 @@ def declare(definition: NetDefinition, values: Mapping[str, Any], lengths: Lengt
     """
     where = os.path.basename(definition.source) or definition.name
     named = dict(lengths.named)
-    for name, blob in definition.blobs.items():
-        value = values.get(name)
+    quantized = _quantized(definition)
+    for name, of in definition.blobs.items():
+        value, blob = values.get(name), quantized.get(name, of)
         if blob.shape is None or not isinstance(value, Expr) or not isinstance(value.type, TensorType):
             continue
         # Nothing to name, since the file specifies all lengths.
         if all(isinstance(size, int) for size in blob.shape):
             continue
         names = dimension_names(blob.shape, value.type.shape, named)
-        role = "input" if blob.producer is None else "output" if name in definition.outputs else "operand"
-        if any(names) or (names and role != "operand"):
+        role = "input" if blob.producer is None else "output" if blob.name in definition.outputs else "operand"
+        if any(names) or (names and role != "operand" and blob is of):
             named.update((word, size) for word, size in zip(names, value.type.shape, strict=True) if word)
-            declare_dimensions(value, DeclaredNames(names, symbolic_text(blob.shape), f"{role} {name!r} of {where}"))
+            declare_dimensions(
+                value, DeclaredNames(names, symbolic_text(blob.shape), f"{role} {blob.name!r} of {where}")
+            )
+
+
+def _quantized(definition: NetDefinition) -> dict[str, BlobDefinition]:
+    """Map each undeclared blob around a quantizer to the declared blob with the same values, and so the same shape."""
+    blobs = definition.blobs
+    quantizers = [each for each in definition.operators if each.type in _QUANTIZING and each.inputs]
+    pairs = [(each.inputs[0], each.outputs[0]) for each in quantizers]
+    sources: dict[str, BlobDefinition] = {}
+    # in the order of the program, and back: a quantizer also renames the value that the model's output held
+    for known, undeclared in [*pairs, *[(result, read) for read, result in reversed(pairs)]]:
+        source = sources.get(known, blobs[known])
+        if blobs[undeclared].shape is None and source.shape is not None:
+            sources.setdefault(undeclared, source)
+    return sources

@@ -88,11 +88,11 @@ def _build_cost(definition: NetDefinition) -> int:
 def assumptions(definition: NetDefinition, shapes: Shapes) -> str:
     """Return the assumed lengths as text, with the file's dimension names: "batch = 1, seq = 16".
 
-    Dimensions without a name, or with a generated name ("s77" from torch's exporter), are described by "? = 1" if all
-    of them are equal, and by the shapes of their inputs otherwise.
+    Dimensions without a name, or with a generated name ("s77" from torch's exporter), are described by
+    "unknown length = 1" if all of them are equal, and by the shapes of their inputs otherwise.
     """
     named: dict[str, int] = {}
-    unnamed: set[int] = set()
+    unnamed: list[int] = []
     lines = []
     for name, shape in shapes.items():
         declared = definition.input(name).shape
@@ -101,10 +101,12 @@ def assumptions(definition: NetDefinition, shapes: Shapes) -> str:
         others = [length for size, length in pairs if not isinstance(size, int) and size not in named]
         if others:
             lines.append(f"{name}: {'×'.join(map(str, shape))}")
-            unnamed.update(others)
+            unnamed += others
     known = [f"{name} = {length}" for name, length in named.items()]
     known += [f"{name}: {EXAMPLE_LENGTH} elements" for name in shapes if definition.input(name).is_sequence]
-    return ", ".join([*known, *(lines if len(unnamed) > 1 else [f"? = {length}" for length in unnamed])])
+    if unnamed and len(set(unnamed)) == 1:
+        lines = [f"unknown length{'s' * (len(unnamed) > 1)} = {unnamed[0]}"]
+    return ", ".join([*known, *lines])
 
 
 def guesses(definition: NetDefinition, shapes: Shapes) -> str:

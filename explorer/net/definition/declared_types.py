@@ -142,11 +142,12 @@ def fits(declared: tuple[Dimension, ...], shape: Shape) -> bool:
 def check_inputs(
     definition: NetDefinition,
     types: Iterable[tuple[str, TensorType]],
-    fix: str = "reshape or resize the input to that shape",
+    fix: str = "",
 ) -> None:
     """Raise OperandError if inputs contradict their declared dtypes, ranks or lengths, or each other.
 
-    ``types`` are (name, type) pairs for all inputs and elements of sequences. ``fix`` is the fix for a wrong shape.
+    ``types`` are (name, type) pairs for all inputs and elements of sequences. ``fix`` is the fix for a wrong shape; by
+    default, it is derived from both shapes.
     """
     named: dict[str, tuple[int, str]] = {}
     for name, type_ in types:
@@ -164,7 +165,7 @@ def check_inputs(
             raise OperandError(
                 _mismatch(name, type_, definition),
                 rule=array_rule(blob) + "; ? is any length" * (None in blob.shape),
-                fix=fix,
+                fix=fix or _conversion(blob.shape, type_.shape),
             )
         for dimension, length in zip(blob.shape, type_.shape, strict=True):
             # elements of a sequence have separate lengths
@@ -177,6 +178,21 @@ def check_inputs(
                         rule=f"{array_rule(blob)}; lengths with the same name must be equal",
                         fix="pass inputs whose lengths agree",
                     )
+
+
+def _conversion(declared: tuple[Dimension, ...], shape: Shape) -> str:
+    """Return how to convert an array to a declared shape: by an axis for the batch, or by moving the channels' axis."""
+    if fits(declared, (1, *shape)):
+        return "add an axis for the batch: x[None]"
+    axes = range(len(shape))
+    batch, inner = axes[:1], axes[1:]
+    # channels last to channels first, the reverse, and an image without a batch
+    for order in ((*batch, *inner[-1:], *inner[:-1]), (*batch, *inner[1:], *inner[:1])):
+        if fits(declared, tuple([shape[axis] for axis in order])):
+            return f"move the channels: x.transpose({', '.join(map(str, order))})"
+    if fits(declared, (1, *shape[-1:], *shape[:-1])):
+        return f"move the channels: x.transpose({', '.join(map(str, (*axes[-1:], *axes[:-1])))})[None]"
+    return "reshape or resize the input to that shape"
 
 
 def cast_floats(definition: NetDefinition, arrays: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -53,8 +53,8 @@ class NetDefinition:
     version of every blob to its definition. ``dialect`` names the set of operator types ("pnnx", "onnx", "explorer").
     ``rewrites`` is True if operators run in order and may write a blob again. ``source`` is the file's path, or "".
     ``doc`` is the author's description, and ``metadata`` contains the other (name, value) pairs that the file states
-    about itself: its producer, versions and metadata. Comparisons ignore ``source``, ``metadata`` and the values of
-    weights.
+    about itself: its producer, versions and metadata. ``signature`` is the key of the signature whose graph was
+    selected, or "". Comparisons ignore ``source``, ``metadata``, ``signature`` and the values of weights.
     """
 
     name: str
@@ -68,6 +68,7 @@ class NetDefinition:
     rewrites: bool = False
     doc: str = ""
     metadata: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
+    signature: str = field(default="", compare=False, repr=False)
 
     @classmethod
     def of(
@@ -84,6 +85,7 @@ class NetDefinition:
         rewrites: bool = False,
         doc: str = "",
         metadata: Iterable[tuple[str, str]] = (),
+        signature: str = "",
         type_of: TypeOf | None = None,
     ) -> NetDefinition:
         """Return a definition with derived producers and readers of blobs, after checking the graph.
@@ -111,9 +113,38 @@ class NetDefinition:
             rewrites,
             doc,
             tuple(metadata),
+            signature,
         )
         definition.topological_order  # noqa: B018  (a cycle is rejected here, not at the first use)
         return definition
+
+    def with_program(
+        self,
+        operators: Iterable[OperatorDefinition],
+        inputs: Iterable[str],
+        outputs: Iterable[str],
+        types: Mapping[str, BlobType] | None = None,
+        *,
+        rewrites: bool = False,
+        weights: Weights | None = None,
+        type_of: TypeOf | None = None,
+    ) -> NetDefinition:
+        """Return a definition of other operators, with this definition's name, weights and facts about the file."""
+        return NetDefinition.of(
+            self.name,
+            operators,
+            inputs,
+            outputs,
+            types,
+            source=self.source,
+            weights=self.weights if weights is None else weights,
+            dialect=self.dialect,
+            rewrites=rewrites,
+            doc=self.doc,
+            metadata=self.metadata,
+            signature=self.signature,
+            type_of=type_of,
+        )
 
     @cached_property
     def ssa(self) -> NetDefinition:

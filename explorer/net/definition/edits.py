@@ -6,12 +6,13 @@ rewritten, a plain name means the current version at that position of the progra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from explorer.core.errors import OperandError, UnknownNameError
+from explorer.core.recursion_limit import one_deeper
 from explorer.net.definition.definition import BlobType, NetDefinition, OperatorDefinition
-from explorer.net.definition.operator_definition import Weights, graph_error
+from explorer.net.definition.operator_definition import CAPTURED, Weights, graph_error
 from explorer.net.definition.ssa import split_name
 
 
@@ -42,18 +43,57 @@ def changed(
         earlier = previous.get((producer, blob))
         return declared or (earlier.declared_type if earlier else BlobType())
 
-    return NetDefinition.of(
-        definition.name,
+    return definition.with_program(
         definition.operators if operators is None else operators,
         definition.inputs if inputs is None else inputs,
         definition.outputs if outputs is None else outputs,
-        source=definition.source,
-        weights=definition.weights if weights is None else weights,
-        dialect=definition.dialect,
         rewrites=definition.rewrites,
-        doc=definition.doc,
-        metadata=definition.metadata,
+        weights=weights,
         type_of=type_of,
+    )
+
+
+def reading(operator: OperatorDefinition, name: Callable[[str], str]) -> OperatorDefinition:
+    """Return an operator that reads the blob ``name(blob)`` for each of its operands, also in its inner graphs."""
+    captured = {blob: name(blob) for key, blob in operator.input_names.items() if key.startswith(CAPTURED)}
+    is_changed = any(new != blob for blob, new in captured.items())
+    return replace(
+        operator,
+        inputs=tuple(map(name, operator.inputs)),
+        input_names={key: name(blob) for key, blob in operator.input_names.items()},
+        bodies={key: _inner(body, captured) for key, body in operator.bodies.items()}
+        if is_changed
+        else operator.bodies,
+    )
+
+
+def _inner(body: NetDefinition, captured: Mapping[str, str]) -> NetDefinition:
+    """Return an inner graph that reads other blobs of the enclosing net; its own blobs with these names get others."""
+    names = {blob: captured[blob] for blob in body.inputs if captured.get(blob, blob) != blob}
+    if not names:
+        return body
+    present = {blob.blob for blob in body.blobs.values()}
+    taken = present | {*names.values()}
+    for blob in sorted({*names.values()} & present - captured.keys()):
+        own = blob
+        while own in taken:
+            own += "'"
+        taken.add(own)
+        names[blob] = own
+
+    def name(blob: str) -> str:
+        return names.get(blob, blob)
+
+    with one_deeper(f"graph {body.name}"):
+        operators = [
+            replace(reading(operator, name), outputs=tuple(map(name, operator.outputs))) for operator in body.operators
+        ]
+    return body.with_program(
+        operators,
+        [*dict.fromkeys(map(name, body.inputs))],
+        [*map(name, body.outputs)],
+        {name(blob.name): blob.declared_type for blob in body.blobs.values()},
+        rewrites=body.rewrites,
     )
 
 
@@ -130,12 +170,8 @@ def _rewired(
     for operator, resolved in zip(definition.operators, definition.ssa.operators, strict=True):
         if own in resolved.inputs and (readers is None or operator.name in readers):
             pairs = zip(operator.inputs, resolved.inputs, strict=True)
-            names = resolved.input_names
-            operator = replace(
-                operator,
-                inputs=tuple(to if value == own else blob for blob, value in pairs),
-                input_names={name: to if names[name] == own else blob for name, blob in operator.input_names.items()},
-            )
+            replaced = {blob: to for blob, value in pairs if value == own}
+            operator = reading(operator, lambda blob, replaced=replaced: replaced.get(blob, blob))  # type: ignore[misc]
         operators.append(operator)
     ends = zip(definition.outputs, definition.ssa.outputs, strict=True)
     outputs = [to if readers is None and value == own else blob for blob, value in ends]
@@ -217,12 +253,7 @@ def rename_blob(definition: NetDefinition, old: str, new: str) -> NetDefinition:
 
     versions = {version.name for version in definition.versions(old)}
     operators = [
-        replace(
-            operator,
-            inputs=tuple(map(name, operator.inputs)),
-            outputs=tuple(map(name, operator.outputs)),
-            input_names={key: name(blob) for key, blob in operator.input_names.items()},
-        )
+        replace(reading(operator, name), outputs=tuple(map(name, operator.outputs)))
         for operator in definition.operators
     ]
     return changed(

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from explorer.core.errors import ExplorerError, FileError, OperandError
 from explorer.core.ir.source_location import SourceLocation
 from explorer.core.types.custom_dtypes import is_text
+from explorer.record import OperatorType
 
 Plain: TypeAlias = "bool | int | float | complex | str | tuple[Plain, ...] | None"
 Dimension: TypeAlias = int | str | None
@@ -54,6 +55,10 @@ class WeightReference:
     dtype: str
 
 
+CAPTURED = "captured "
+"""prefix of the parameter names, "captured 0", …, of operands that only an operator's inner graphs read"""
+
+
 @dataclass(frozen=True, slots=True)
 class OperatorDefinition:
     """One operator: its type, blobs in order, plain arguments and weights, and its location in the file.
@@ -82,6 +87,12 @@ class OperatorDefinition:
     bodies: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """definitions of the inner graphs of a loop or branch by name; the inputs of each are first its parameters, then
     the blobs of the enclosing net that it reads, with the same names"""
+    documentation: OperatorType | None = field(default=None, compare=False, repr=False)
+    """domain, version and documentation of the type; None if the format has none"""
+    implied: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    """arguments that the file omits, and that the reader adds because its version of the type has another default"""
+    metadata: tuple[tuple[str, str], ...] = field(default=(), compare=False, repr=False)
+    """(name, value) pairs that the file states about the operator, its outputs and its weights"""
 
     @property
     def quoted_label(self) -> str:

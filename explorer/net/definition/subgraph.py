@@ -59,18 +59,7 @@ def cut(
     }
     types.update(inferred or {})
     kept_inputs = [name for name in names if name in reached or inputs is not None]
-    return NetDefinition.of(
-        definition.name,
-        operators,
-        kept_inputs,
-        ends,
-        types,
-        source=definition.source,
-        weights=definition.weights,
-        dialect=definition.dialect,
-        doc=definition.doc,
-        metadata=definition.metadata,
-    )
+    return definition.with_program(operators, kept_inputs, ends, types)
 
 
 def _one_version(definition: NetDefinition, name: str) -> str:

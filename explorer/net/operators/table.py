@@ -11,6 +11,7 @@ import inspect
 import itertools
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from operator import add
@@ -21,6 +22,7 @@ import numpy as np
 
 from explorer.core.errors import DeclarationError
 from explorer.core.registry import Registry, changes
+from explorer.net.definition.definition import NetDefinition
 from explorer.net.definition.operator_definition import OperatorDefinition
 from explorer.net.operators.context import OperatorContext
 from explorer.net.operators.gradient_types import SUFFIX, gradient_builder
@@ -28,6 +30,7 @@ from explorer.net.operators.known_inputs import folded
 from explorer.net.operators.reads import Ignored
 from explorer.net.operators.schema import OperatorSchema
 from explorer.net.operators.signature import Signature
+from explorer.record import OperatorType
 from explorer.record.escape import visible
 
 Builder: TypeAlias = Callable[[OperatorContext], Any]
@@ -53,7 +56,9 @@ class OperatorTable:
         rewrites: bool = False,
         remedy: Callable[[str], Remedy | None] = lambda type: None,
         input_names: Callable[[str, int], tuple[str, ...]] = lambda type, count: (),
+        output_names: Callable[[str, int], tuple[str, ...]] = lambda type, count: ("",) * count,
         defaults: Callable[[str], Mapping[str, Any]] = lambda type: {},
+        document: Callable[[str], OperatorType] | None = None,
         families: Mapping[str, Sequence[str]] = MappingProxyType({}),
     ) -> None:
         self.format = format
@@ -61,8 +66,12 @@ class OperatorTable:
         """prefix of operator types → modules that register them, imported when such a type is first requested"""
         self.input_names = input_names
         """function of a type and a number of inputs that returns the input names in files of the format, or ()"""
+        self.output_names = output_names
+        """function of a type and a number of outputs that returns the output names in files of the format, or """ ""
         self.defaults = defaults
         """function of a type that returns the values of arguments that files of the format may omit"""
+        self._document = document
+        """function that returns the documentation of a type; None if readers of the format document its operators"""
         self.remedy = remedy
         """function that returns the rule and fix for an unknown type with a better fix than registering it"""
         self.rewrites = rewrites
@@ -182,6 +191,37 @@ class OperatorTable:
         """
         self._load(type)
         return self._signatures.get(type)
+
+    def parameters(self, operator: OperatorDefinition) -> tuple[tuple[str, int], ...]:
+        """Return (formal name, index in ``inputs``) pairs of an operator's inputs, in the type's order.
+
+        The index is −1 for an input that the definition has as a weight or argument of this name. The name of an input
+        is "" if the type has none.
+        """
+        position_of = {blob: position for position, blob in enumerate(operator.inputs)}
+        named = {name: position_of.get(blob, -1) for name, blob in operator.input_names.items()}
+        blobs = set(operator.input_names.values())
+        rest = [position for position, blob in enumerate(operator.inputs) if blob not in blobs]
+        signature = self.signature(operator.type)
+        if rest and signature is not None:
+            names = [name for name in signature.input_names(len(operator.inputs)) if name not in named]
+            named.update(zip(names, rest, strict=False))
+        apart = {**operator.weights, **operator.arguments}
+        formals = self.input_names(operator.type, len(named) + len(apart))
+        if not formals and signature is not None and not signature.takes_context:
+            # Without positions, all arguments are attributes.
+            formals, apart = tuple([each.names[0] for each in signature.parameters]), dict(operator.weights)
+        named.update((name, -1) for name in formals if name in apart and name not in named)
+        order = {name: position for position, name in enumerate(formals)}
+        unnamed = [("", position) for position in rest if position not in named.values()]
+        return (*sorted(named.items(), key=lambda pair: order.get(pair[0], len(order))), *unnamed)
+
+    def documented(self, definition: NetDefinition) -> NetDefinition:
+        """Return a definition whose operators have the documentation of their types."""
+        if self._document is None:
+            return definition
+        operators = [replace(each, documentation=self._document(each.type)) for each in definition.operators]
+        return replace(definition, operators=tuple(operators))
 
     def schema(self, type: str) -> OperatorSchema | None:
         """Return the schema of a type, or None for a type that was registered without a schema."""

@@ -11,6 +11,7 @@ from explorer.ops.control.scan import *
 from explorer.ops.control.while_loop import *
 from explorer.ops.creation.constants import *
 from explorer.ops.elementwise.arithmetic import *
+from explorer.ops.elementwise.complex_parts import *
 from explorer.ops.elementwise.erf import *
 from explorer.ops.elementwise.hypot_copysign_gcd import *
 from explorer.ops.elementwise.rounding_and_bits import *

@@ -60,7 +60,7 @@ _NONDIFFERENTIABLE = "comparisons are constant wherever they have a derivative"
 class Add(Ufunc):
     """Sum, a + b. As in NumPy, integers wrap around, and the sum of booleans is their logical or."""
 
-    ufunc, linear, commutative, associative = np.add, True, True, True
+    ufunc, linear, commutative, associative, c = np.add, True, True, True, "{0} + {1}"
     examples = (*PAIRS, Example(integers(3), integers(3)))
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
@@ -70,7 +70,7 @@ class Add(Ufunc):
 class Subtract(Ufunc):
     """Difference, a − b."""
 
-    ufunc, linear, examples = np.subtract, True, PAIRS
+    ufunc, linear, examples, c = np.subtract, True, PAIRS, "{0} - {1}"
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
         return g, -g
@@ -80,6 +80,7 @@ class Multiply(Ufunc):
     """Elementwise product, a · b; 0 · ∞ is NaN. The gradients are g · b and g · a."""
 
     ufunc, linear, commutative, associative, examples = np.multiply, True, True, True, PAIRS
+    c = "{0} * {1}"
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
         return g * b, g * a
@@ -88,7 +89,7 @@ class Multiply(Ufunc):
 class Divide(Ufunc):
     """Quotient, a / b; ±∞ or NaN for b = 0. Integers give a floating result. The gradients are g / b and −g · y / b."""
 
-    ufunc, weight, examples = np.divide, 4, POSITIVE_PAIRS
+    ufunc, weight, examples, c = np.divide, 4, POSITIVE_PAIRS, "{0} / {1}"
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
         return g / b, -g * y / b
@@ -102,6 +103,7 @@ class Power(Ufunc):
     """
 
     ufunc, weight, examples = np.power, 2 * EXPENSIVE, POSITIVE_PAIRS
+    c = "pow_{t}({0}, {1})"
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr | None]:
         if isinstance(b.operation, Full):
@@ -127,6 +129,7 @@ class Maximum(Ufunc):
     """
 
     ufunc, commutative, associative, idempotent, monotone, examples = np.maximum, True, True, True, True, APART
+    c = "maximum_{t}({0}, {1})"
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
         return _max_gradients(g, a, b)
@@ -136,6 +139,7 @@ class Minimum(Ufunc):
     """Minimum of a and b; NaN if either is NaN. If a and b are equal, each gets half of the gradient."""
 
     ufunc, commutative, associative, idempotent, monotone, examples = np.minimum, True, True, True, True, APART
+    c = "minimum_{t}({0}, {1})"
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, Expr]:
         second, first = _max_gradients(g, a, b)
@@ -164,55 +168,58 @@ class Comparison(Ufunc, abstract=True):
 class Equal(Comparison):
     """a = b."""
 
-    ufunc, commutative, accepts_strings = np.equal, True, True
+    ufunc, commutative, accepts_strings, c = np.equal, True, True, "{0} == {1}"
 
 
 class NotEqual(Comparison):
     """a ≠ b."""
 
-    ufunc, commutative, accepts_strings = np.not_equal, True, True
+    ufunc, commutative, accepts_strings, c = np.not_equal, True, True, "{0} != {1}"
 
 
 class Less(Comparison):
     """a < b."""
 
-    ufunc = np.less
+    ufunc, c = np.less, "{0} < {1}"
 
 
 class LessEqual(Comparison):
     """a ≤ b."""
 
-    ufunc = np.less_equal
+    ufunc, c = np.less_equal, "{0} <= {1}"
 
 
 class Greater(Comparison):
     """a > b."""
 
-    ufunc = np.greater
+    ufunc, c = np.greater, "{0} > {1}"
 
 
 class GreaterEqual(Comparison):
     """a ≥ b."""
 
-    ufunc = np.greater_equal
+    ufunc, c = np.greater_equal, "{0} >= {1}"
 
 
 class Logic(Ufunc, abstract=True):
     """Base class of logical operations; nonzero numbers are true."""
 
     nondifferentiable = "booleans have no derivative"
+    c_of_booleans = True
 
 
 class LogicalAnd(Logic):
     """Whether a and b are both true."""
 
     ufunc, commutative, associative, idempotent, examples = np.logical_and, True, True, True, _BOOLEANS
+    c = "{0} != 0 && {1} != 0"
 
 
 class LogicalOr(Logic):
     """Whether at least one of a and b is true."""
 
     ufunc, commutative, associative, idempotent, examples = np.logical_or, True, True, True, _BOOLEANS
+    c = "{0} != 0 || {1} != 0"
 
 
 class LogicalXor(Logic):
@@ -224,7 +231,7 @@ class LogicalXor(Logic):
 class LogicalNot(Logic):
     """Whether a is false."""
 
-    ufunc, involution = np.logical_not, True
+    ufunc, involution, c = np.logical_not, True, "{0} == 0"
     examples = (Example(integers(2, 3, high=2, dtype="bool")), Example(real(3)))
 
 
@@ -238,6 +245,7 @@ class Select(Elementwise):
     accepts_strings, string_operands = True, slice(1, None)
     name = "where"
     reuses_operand = True
+    c, c_of_booleans = "{0} ? {1} : {2}", True
     examples = (Example(integers(2, 3, high=2, dtype="bool"), real(2, 3), real(3)),)
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
@@ -312,6 +320,9 @@ class AddN(Elementwise):
 
     linear, commutative, associative = True, True, True
     examples = (Example(real(2, 3), real(2, 3), real(2, 3)), Example(real(3)))
+
+    def c_expression(self, suffix: str, *operands: str) -> str:
+        return " + ".join(operands)
 
     def infer(self, *types: TensorType) -> TensorType:
         if not types:

@@ -78,7 +78,7 @@ class Erf(Elementwise):
     """Error function 2/√π ∫₀ˣ e^(−t²) dt, accurate to 4 ulp in float32 and 1 ulp in float64."""
 
     reuses_operand = True
-    monotone, weight = True, 2 * EXPENSIVE
+    monotone, weight, c = True, 2 * EXPENSIVE, "erf_{t}({0})"
     defined_everywhere = True
     examples = (Example(real(2, 3, low=-2.5, high=2.5)), Example(real()), Example(real(3, dtype="float32")))
 

@@ -1,4 +1,4 @@
-"""Functions of two numbers: hypot, copysign, heaviside, fmax, fmin, gcd and lcm."""
+"""Functions of two numbers: hypot, copysign, nextafter, heaviside, fmax, fmin, gcd and lcm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from explorer.ops.base import Ufunc
 from explorer.ops.elementwise.arithmetic import APART, logical_or, where
 from explorer.ops.elementwise.unary import isnan, signbit
 
-__all__ = ["copysign", "fmax", "fmin", "gcd", "heaviside", "hypot", "lcm"]
+__all__ = ["copysign", "fmax", "fmin", "gcd", "heaviside", "hypot", "lcm", "nextafter"]
 
 _AWAY = (
     Example(real(2, 3, low=0.2, high=2.0), real(3, low=-2.0, high=-0.2)),
@@ -46,6 +46,15 @@ class Copysign(Ufunc):
 
     def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, None]:
         return where(a == 0, 0, where(signbit(y) == signbit(a), g, -g)), None
+
+
+class Nextafter(Ufunc):
+    """The number next to a in the direction of b; a itself if they are equal."""
+
+    ufunc, examples = np.nextafter, _AWAY
+
+    def gradient(self, g: Expr, y: Expr, a: Expr, b: Expr) -> tuple[Expr, None]:
+        return g, None
 
 
 class Heaviside(Ufunc):
@@ -106,5 +115,5 @@ class Lcm(Ufunc):
     ufunc, commutative, weight, nondifferentiable, examples = np.lcm, True, 20, _NONDIFFERENTIABLE, _INTEGERS
 
 
-hypot, copysign, heaviside = Hypot(), Copysign(), Heaviside()
+hypot, copysign, nextafter, heaviside = Hypot(), Copysign(), Nextafter(), Heaviside()
 fmax, fmin, gcd, lcm = Fmax(), Fmin(), Gcd(), Lcm()

@@ -44,13 +44,8 @@ _SHIFTS = (Example(integers(2, 3), integers(3, high=4)),)
 class Floor(Ufunc):
     """Largest integer not greater than x."""
 
-    ufunc, monotone, idempotent, nondifferentiable, examples = (
-        np.floor,
-        True,
-        True,
-        _NONDIFFERENTIABLE,
-        _AWAY_FROM_STEPS,
-    )
+    ufunc, monotone, idempotent, c = np.floor, True, True, "floor_{t}({0})"
+    nondifferentiable, examples = _NONDIFFERENTIABLE, _AWAY_FROM_STEPS
     defined_everywhere = True
 
 
@@ -58,19 +53,15 @@ class Ceil(Ufunc):
     """Smallest integer not less than x."""
 
     ufunc, monotone, idempotent, nondifferentiable, examples = np.ceil, True, True, _NONDIFFERENTIABLE, _AWAY_FROM_STEPS
+    c = "ceil_{t}({0})"
     defined_everywhere = True
 
 
 class Trunc(Ufunc):
     """x without its fractional part."""
 
-    ufunc, monotone, idempotent, nondifferentiable, examples = (
-        np.trunc,
-        True,
-        True,
-        _NONDIFFERENTIABLE,
-        _AWAY_FROM_STEPS,
-    )
+    ufunc, monotone, idempotent, c = np.trunc, True, True, "trunc_{t}({0})"
+    nondifferentiable, examples = _NONDIFFERENTIABLE, _AWAY_FROM_STEPS
     defined_everywhere = True
 
 
@@ -78,6 +69,7 @@ class RoundHalfEven(Ufunc):
     """Nearest integer; halves are rounded to even."""
 
     ufunc, monotone, idempotent, nondifferentiable, examples = np.rint, True, True, _NONDIFFERENTIABLE, _AWAY_FROM_STEPS
+    c = "rint_{t}({0})"
     defined_everywhere = True
 
 

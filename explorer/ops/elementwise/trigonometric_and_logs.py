@@ -47,6 +47,7 @@ class Arcsin(Ufunc):
     """The angle in −π/2 … π/2 whose sine is x; NaN for x outside −1 … 1."""
 
     ufunc, monotone, weight, examples = np.arcsin, True, EXPENSIVE, _INSIDE
+    c = "asin_{t}({0})"
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * rsqrt(1 - square(x)),)
@@ -56,6 +57,7 @@ class Arccos(Ufunc):
     """The angle in 0 … π whose cosine is x; NaN for x outside −1 … 1."""
 
     ufunc, range, weight, examples = np.arccos, "nonnegative", EXPENSIVE, _INSIDE
+    c = "acos_{t}({0})"
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (-g * rsqrt(1 - square(x)),)
@@ -65,6 +67,7 @@ class Arctan(Ufunc):
     """The angle in −π/2 … π/2 whose tangent is x."""
 
     ufunc, monotone, weight, examples = np.arctan, True, EXPENSIVE, _ANY
+    c = "atan_{t}({0})"
     defined_everywhere = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -91,6 +94,7 @@ class Sinh(Ufunc):
     """The hyperbolic sine."""
 
     ufunc, monotone, weight, examples = np.sinh, True, EXPENSIVE, _ANY
+    c = "sinh_{t}({0})"
     defined_everywhere = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -101,6 +105,7 @@ class Cosh(Ufunc):
     """The hyperbolic cosine."""
 
     ufunc, range, is_even, weight, examples = np.cosh, "positive", True, EXPENSIVE, _ANY
+    c = "cosh_{t}({0})"
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * sinh(x),)
@@ -139,6 +144,7 @@ class Log10(Ufunc):
     """The logarithm to base 10; −∞ for x = 0, NaN for x < 0."""
 
     ufunc, monotone, weight, examples = np.log10, True, EXPENSIVE, _POSITIVE
+    c = "log10_{t}({0})"
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g / (x * math.log(10)),)
@@ -148,6 +154,7 @@ class Log2(Ufunc):
     """The logarithm to base 2; −∞ for x = 0, NaN for x < 0."""
 
     ufunc, monotone, weight, examples = np.log2, True, EXPENSIVE, _POSITIVE
+    c = "log2_{t}({0})"
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g / (x * math.log(2)),)
@@ -157,6 +164,7 @@ class Exp2(Ufunc):
     """2 to the power x."""
 
     ufunc, range, monotone, weight, examples = np.exp2, "positive", True, EXPENSIVE, _ANY
+    c = "exp2_{t}({0})"
     defined_everywhere = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -167,6 +175,7 @@ class Cbrt(Ufunc):
     """The cube root, also of negative numbers."""
 
     ufunc, monotone, weight, examples = np.cbrt, True, EXPENSIVE, _POSITIVE
+    c = "cbrt_{t}({0})"
     defined_everywhere = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -224,7 +233,7 @@ class Rsqrt(Elementwise):
     """
 
     reuses_operand = True
-    weight, examples = 5, _POSITIVE
+    weight, examples, c = 5, _POSITIVE, "1 / sqrt_{t}({0})"
 
     def result_dtype(self, *dtypes: np.dtype[np.generic]) -> np.dtype[np.generic]:
         return np.sqrt.resolve_dtypes((*dtypes, None))[-1]

@@ -58,7 +58,7 @@ POSITIVE = (Example(real(2, 3, low=0.2, high=3.0)),)
 class Negative(Ufunc):
     """−x."""
 
-    ufunc, linear, involution, examples = np.negative, True, True, ANY
+    ufunc, linear, involution, examples, c = np.negative, True, True, ANY, "-{0}"
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (-g,)
@@ -67,7 +67,7 @@ class Negative(Ufunc):
 class Positive(Ufunc):
     """+x; the elements are unchanged."""
 
-    ufunc, linear, monotone, idempotent, examples = np.positive, True, True, True, ANY
+    ufunc, linear, monotone, idempotent, examples, c = np.positive, True, True, True, ANY, "{0}"
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g,)
@@ -76,7 +76,7 @@ class Positive(Ufunc):
 class Absolute(Ufunc):
     """|x|; the gradient at 0 is 0."""
 
-    ufunc, range, idempotent, is_even = np.absolute, "nonnegative", True, True
+    ufunc, range, idempotent, is_even, c = np.absolute, "nonnegative", True, True, "abs_{t}({0})"
     examples = (Example(real(2, 3, low=0.1)), *POSITIVE)
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -94,7 +94,7 @@ class Sign(Ufunc):
 class Square(Ufunc):
     """x²; integers wrap around. The gradient is 2 · g · x."""
 
-    ufunc, range, is_even, examples = np.square, "nonnegative", True, ANY
+    ufunc, range, is_even, examples, c = np.square, "nonnegative", True, ANY, "{0} * {0}"
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * (2 * x),)
@@ -103,7 +103,7 @@ class Square(Ufunc):
 class Sqrt(Ufunc):
     """√x; NaN for x < 0. The gradient g / (2 · y) is ∞ at 0."""
 
-    ufunc, range, monotone, weight, examples = np.sqrt, "nonnegative", True, 4, POSITIVE
+    ufunc, range, monotone, weight, examples, c = np.sqrt, "nonnegative", True, 4, POSITIVE, "sqrt_{t}({0})"
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g / (2 * y),)
@@ -112,7 +112,7 @@ class Sqrt(Ufunc):
 class Reciprocal(Ufunc):
     """1 / x; ±∞ at ±0, and truncated for integers. The gradient is −g · y²."""
 
-    ufunc, involution, weight, examples = np.reciprocal, True, 4, POSITIVE
+    ufunc, involution, weight, examples, c = np.reciprocal, True, 4, POSITIVE, "1 / {0}"
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (-g * square(y),)
@@ -121,7 +121,7 @@ class Reciprocal(Ufunc):
 class Exp(Ufunc):
     """eˣ; ∞ beyond the dtype's range, without an error. The gradient is g · y."""
 
-    ufunc, range, monotone, weight, examples = np.exp, "positive", True, EXPENSIVE, ANY
+    ufunc, range, monotone, weight, examples, c = np.exp, "positive", True, EXPENSIVE, ANY, "exp_{t}({0})"
     defined_everywhere = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -132,6 +132,7 @@ class Expm1(Ufunc):
     """eˣ − 1, accurate near 0."""
 
     ufunc, monotone, weight, examples = np.expm1, True, EXPENSIVE, ANY
+    c = "expm1_{t}({0})"
     defined_everywhere = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -141,7 +142,7 @@ class Expm1(Ufunc):
 class Log(Ufunc):
     """The natural logarithm; −∞ for x = 0, NaN for x < 0. The gradient is g / x."""
 
-    ufunc, monotone, weight, examples = np.log, True, EXPENSIVE, POSITIVE
+    ufunc, monotone, weight, examples, c = np.log, True, EXPENSIVE, POSITIVE, "log_{t}({0})"
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g / x,)
@@ -151,6 +152,7 @@ class Log1p(Ufunc):
     """log(1 + x), accurate near 0."""
 
     ufunc, monotone, weight, examples = np.log1p, True, EXPENSIVE, POSITIVE
+    c = "log1p_{t}({0})"
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g / (1 + x),)
@@ -178,6 +180,7 @@ class Sin(Ufunc):
     """The sine of an angle in radians."""
 
     ufunc, weight, examples = np.sin, EXPENSIVE, ANY
+    c = "sin_{t}({0})"
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * cos(x),)
@@ -187,6 +190,7 @@ class Cos(Ufunc):
     """The cosine of an angle in radians."""
 
     ufunc, is_even, weight, examples = np.cos, True, EXPENSIVE, ANY
+    c = "cos_{t}({0})"
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (-g * sin(x),)
@@ -196,6 +200,7 @@ class Tan(Ufunc):
     """The tangent of an angle in radians."""
 
     ufunc, weight, examples = np.tan, EXPENSIVE, ANY
+    c = "tan_{t}({0})"
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g * (1 + square(y)),)
@@ -204,7 +209,7 @@ class Tan(Ufunc):
 class Tanh(Ufunc):
     """Hyperbolic tangent. The gradient is g · (1 − y²)."""
 
-    ufunc, monotone, weight, examples = np.tanh, True, EXPENSIVE, ANY
+    ufunc, monotone, weight, examples, c = np.tanh, True, EXPENSIVE, ANY, "tanh_{t}({0})"
     defined_everywhere = True
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
@@ -215,7 +220,7 @@ class Sigmoid(Elementwise):
     """Logistic sigmoid 1 / (1 + e⁻ˣ), without overflow. The gradient is g · y · (1 − y)."""
 
     reuses_operand = True
-    range, monotone, weight, examples = "unit", True, EXPENSIVE, ANY
+    range, monotone, weight, examples, c = "unit", True, EXPENSIVE, ANY, "sigmoid_{t}({0})"
     defined_everywhere = True
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
@@ -240,6 +245,7 @@ class SigmoidGradient(Elementwise):
 
     reuses_operand = True
     weight, examples = 3, (Example(real(2, 3), real(2, 3, low=0.1, high=0.9)),)
+    c = "{0} * {1} * (1 - {1})"
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         return float_dtype(np.result_type(*dtypes))
@@ -261,6 +267,7 @@ class Relu(Elementwise):
 
     reuses_operand = True
     range, monotone, idempotent, examples = "nonnegative", True, True, (Example(real(2, 3, low=0.1)), *POSITIVE)
+    c = "{0} < 0 ? 0 : {0}"
     defined_everywhere = True
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
@@ -326,18 +333,21 @@ class IsNan(Predicate):
     """Whether an element is NaN."""
 
     name, ufunc = "isnan", np.isnan
+    c = "{0} != {0}"
 
 
 class IsInf(Predicate):
     """Whether an element is infinite."""
 
     name, ufunc = "isinf", np.isinf
+    c = "abs_{t}({0}) == INFINITY"
 
 
 class IsFinite(Predicate):
     """Whether an element is a finite number."""
 
     name, ufunc = "isfinite", np.isfinite
+    c = "abs_{t}({0}) < INFINITY"
 
 
 class SignBit(Predicate):

@@ -20,7 +20,7 @@ from explorer.core.ir.operation_examples import Example, real
 from explorer.core.registry import public
 from explorer.core.types.custom_dtypes import accumulator_dtype, is_floating
 from explorer.core.types.tensor_type import Array, Number, normalize_axis
-from explorer.ops.base import EXPENSIVE, Elementwise, float_dtype, reshape
+from explorer.ops.base import EXPENSIVE, Elementwise, c_literal, float_dtype, reshape
 from explorer.ops.elementwise.arithmetic import maximum, minimum, where
 from explorer.ops.elementwise.erf import erf
 from explorer.ops.elementwise.unary import absolute, exp, expm1, sigmoid, softplus, square, tanh
@@ -88,6 +88,12 @@ class Clip(Elementwise):
         limits: Any = self.low, self.high
         return x.clip(*limits, out=out)
 
+    def c_expression(self, suffix: str, *operands: str) -> str:
+        (x,) = operands
+        if self.low is not None:
+            x = f"maximum_{suffix}({x}, {c_literal(self.low, suffix)})"
+        return x if self.high is None else f"minimum_{suffix}({x}, {c_literal(self.high, suffix)})"
+
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         if self.low is not None:
             g = where(x > self.low if self.is_open else x >= self.low, g, 0)
@@ -104,7 +110,7 @@ class Silu(Elementwise):
     """x · σ(x), also called swish."""
 
     reuses_operand = True
-    weight, examples = EXPENSIVE + 1, _SHAPES
+    weight, examples, c = EXPENSIVE + 1, _SHAPES, "{0} * sigmoid_{t}({0})"
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
         return float_dtype(*dtypes)
@@ -125,6 +131,7 @@ class Hardsigmoid(Elementwise):
 
     reuses_operand = True
     range, monotone, weight, examples = "unit", True, 3, _WIDE
+    c = "minimum_{t}(maximum_{t}({0} + 3, 0), 6) / 6"
     defined_everywhere = True
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
@@ -141,7 +148,7 @@ class Hardsigmoid(Elementwise):
 class Hardswish(Elementwise):
     """x times the hard sigmoid of x. The gradient is 0 at x = −3 and g at x = 3."""
 
-    weight, examples = 4, _WIDE
+    weight, examples, c = 4, _WIDE, "minimum_{t}(maximum_{t}({0} + 3, 0), 6) * {0} / 6"
     reuses_operand = True
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
@@ -176,6 +183,10 @@ class LeakyRelu(Elementwise):
             np.copyto(out, np.where(x > 0, x, scaled))
         return out
 
+    def c_expression(self, suffix: str, *operands: str) -> str:
+        (x,) = operands
+        return f"{x} > 0 ? {x} : {x} * {c_literal(self.slope, suffix)}"
+
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (where(x > 0, g, g * self.slope),)
 
@@ -199,6 +210,15 @@ class Gelu(Elementwise):
         else:
             inner = erf.kernel(np.empty_like(out), x * math.sqrt(0.5))
         return np.multiply(0.5 * x, np.add(inner, 1, out=inner if inner.ndim else None), out=out)
+
+    def c_expression(self, suffix: str, *operands: str) -> str:
+        (x,), half = operands, c_literal(0.5, suffix)
+        if self.approximate:
+            cubic, slope = c_literal(0.044715 * _SLOPE, suffix), c_literal(_SLOPE, suffix)
+            inner = f"tanh_{suffix}(({x} * {x} * {cubic} + {slope}) * {x})"
+        else:
+            inner = f"erf_{suffix}({x} * {c_literal(math.sqrt(0.5), suffix)})"
+        return f"{half} * {x} * ({inner} + 1)"
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         if not self.approximate:

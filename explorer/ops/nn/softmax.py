@@ -17,7 +17,7 @@ from explorer.core.ir.expr import Expr, Operation, as_operands
 from explorer.core.ir.operation_examples import Example, real
 from explorer.core.registry import public
 from explorer.core.types.tensor_type import AnyType, Array, TensorType, normalize_axes
-from explorer.ops.base import EXPENSIVE, broadcast_to, float_dtype, reshape
+from explorer.ops.base import EXPENSIVE, broadcast_to, c_literal, float_dtype, reshape
 from explorer.ops.elementwise.unary import exp
 from explorer.ops.reduction.reduce import Sum, reduce_array
 from explorer.ops.reduction.row_extremes import row_extremes
@@ -74,6 +74,13 @@ class Softmax(Normalization):
     """eˣ / Σ eˣ over axes; the maximum is subtracted first."""
 
     range = "unit"
+    c_rows = (
+        "largest = largest({0})",
+        "limit = finite_{t}(largest)",
+        "power = exp_nonpositive_{t}({0} - limit)",
+        "total = sum(power)",
+        "power / total",
+    )
 
     def kernel(self, out: Array, x: Array) -> Array:
         with np.errstate(invalid="ignore"):  # ∞ / ∞ and 0 / 0 are NaN, as in the formula
@@ -97,6 +104,7 @@ class SoftmaxGradient(Operation):
     axes: tuple[int, ...]
     accumulates = True
     examples = (Example(real(2, 3), real(2, 3, low=0.1, high=0.6), axes=(1,)),)
+    c_rows = ("product = {0} * {1}", "inner = sum(product)", "{1} * ({0} - inner)")
 
     def infer(self, g: TensorType, y: TensorType) -> TensorType:
         if g.shape != y.shape:
@@ -131,6 +139,16 @@ class SoftmaxGradient(Operation):
 
 class LogSoftmax(Normalization):
     """x − log Σ eˣ over axes; finite if x is finite."""
+
+    c_rows = (
+        "largest = largest({0})",
+        "limit = finite_{t}(largest)",
+        "shifted = {0} - limit",
+        "power = exp_nonpositive_{t}(shifted)",
+        "total = sum(power)",
+        "logarithm = log_{t}(total)",
+        "shifted - logarithm",
+    )
 
     def kernel(self, out: Array, x: Array) -> Array:
         # as in the formula, the sum of a row of −∞ is 0, so log 0 = −∞ and −∞ − (−∞) = NaN
@@ -227,6 +245,18 @@ class LogSumExp(Operation):
         Example(real(2, 3), axes=(0, 1), keepdims=True),
         Example(real(2, 3), axes=(1,), scale=0.25),
     )
+
+    @property
+    def c_rows(self) -> tuple[str, ...]:  # type: ignore[override]
+        """C lines; the scale is a factor of the sum."""
+        scaled = "" if self.scale == 1 else f" * ({{t}}){c_literal(self.scale, 'f64')}"
+        return (
+            "largest = largest({0})",
+            "limit = finite_{t}(largest)",
+            "power = exp_nonpositive_{t}({0} - limit)",
+            "total = sum(power)",
+            f"log_{{t}}(total{scaled}) + limit",
+        )
 
     def infer(self, x: TensorType) -> TensorType:
         type_ = Sum(self.axes, self.keepdims).infer(x)

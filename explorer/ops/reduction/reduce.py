@@ -163,6 +163,7 @@ class Sum(Adjustable, Reduction):
     linear = accumulates = True
     policies = (AccumulationPolicy.by, AccumulationPolicy.dtype)
     ufunc = np.add
+    c_rows = ("sum({0})",)
     examples: ClassVar[tuple[Example, ...]] = (*EXAMPLES, Example(integers(2, 3, dtype="int32"), axes=(0,)))
 
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -197,6 +198,7 @@ class Mean(Adjustable, Reduction):
     linear = accumulates = True
     policies = (AccumulationPolicy.dtype,)
     ufunc = np.add
+    c_rows = ("total = sum({0})", "total / {n}")
 
     def result_dtype(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return dtype if is_floating(dtype) or dtype.kind == "c" else np.dtype(np.float64)
@@ -314,12 +316,14 @@ class Max(Extreme):
     """Maximum over axes; NaN if an element is NaN."""
 
     ufunc = np.maximum
+    c_rows = ("max({0})",)
 
 
 class Min(Extreme):
     """Minimum over axes; NaN if an element is NaN."""
 
     ufunc = np.minimum
+    c_rows = ("min({0})",)
 
 
 @rounded_once

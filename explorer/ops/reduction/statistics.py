@@ -5,15 +5,17 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
+from explorer.core.errors import OperandError
 from explorer.core.ir.expr import Expr, as_operands
 from explorer.core.ir.policy_operations import composition
 from explorer.core.policy import Items
 from explorer.core.registry import public
-from explorer.core.types.tensor_type import as_integer, normalize_axes
+from explorer.core.types.tensor_type import normalize_axes
 from explorer.ops.accumulation_dtype import PAccumulateIn, rounded_once
 from explorer.ops.base import cast
 from explorer.ops.elementwise.arithmetic import where
@@ -27,7 +29,7 @@ __all__ = ["std", "var", "vector_norm"]
 @composition
 @rounded_once
 def var(
-    x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False, *, policies: Items = ()
+    x: Any, axis: int | tuple[int, ...] | None = None, ddof: float = 0, keepdims: bool = False, *, policies: Items = ()
 ) -> Expr:
     """Compute the variance Σ |x − mean|² / (count − ddof) over axes, or over all axes if ``axis`` is None.
 
@@ -35,7 +37,9 @@ def var(
     (1.0, 2.0)
     """
     (x,) = as_operands((x,))
-    axes, ddof = normalize_axes(axis, x.ndim, "var"), as_integer(ddof, "var: ddof")
+    axes = normalize_axes(axis, x.ndim, "var")
+    if not isinstance(ddof, Real):
+        raise OperandError(f"var: ddof: {ddof!r}", rule="the value must be a number", fix="ddof=1")
     # Use two passes, because Σx² − (Σx)² / n would lose precision if the mean is much larger than the deviation.
     squares = _squares(x - deviation_mean(x, axes, keepdims=True))
     if not ddof:
@@ -49,7 +53,7 @@ def var(
 @composition
 @rounded_once
 def std(
-    x: Any, axis: int | tuple[int, ...] | None = None, ddof: int = 0, keepdims: bool = False, *, policies: Items = ()
+    x: Any, axis: int | tuple[int, ...] | None = None, ddof: float = 0, keepdims: bool = False, *, policies: Items = ()
 ) -> Expr:
     """Compute the standard deviation, the root of the variance, over axes, or over all axes if ``axis`` is None.
 

@@ -53,7 +53,7 @@ class PlanDecision:
 
     @property
     def location(self) -> str:
-        """Location of the rule, as "file:line"."""
+        """Location of the rule, as "path:line"."""
         return self.info.location
 
     def cost_us(self) -> float:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from explorer.core.errors import DeclarationError, StateError
-from explorer.core.ir.expr import Expr
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.function import Call, Parameter
 from explorer.core.ir.traversal import reachable
 from explorer.data.type_erasure import Dynamic
@@ -86,18 +86,23 @@ class PlanGraph:
         """uid of a node in a fused kernel → the decision that fused it"""
         self._dead: set[int] = set()
         """uids of nodes that have lost all readers since the last refresh"""
+        self._operation_classes: frozenset[type[Operation]] | None = None
+        """result of `operation_classes`; computed on first use"""
+        self._available: set[int] | None = None
+        """result of `available_before_run`; computed on first use"""
         self._changed = True
+        self._roots = self.recorded_roots
+        """the roots at the last refresh"""
         self._refreshed = 0
         """number of substitutions that are already reflected in the operands of the live nodes"""
         # The first refresh finds the graph as recorded, before any pass.
         self.refresh()
         self.recorded = tuple(self.live)
         self.introduced.update(self.inputs)
-        kinds = {type(node.operation) for node in self.live}
-        self.has_parameters = any(issubclass(operation_class, Parameter) for operation_class in kinds)
+        self.has_parameters = self.has(Parameter)
         """whether there are parameters, whose values are passed at each run; other values are computed once for all
         runs"""
-        self.has_dynamic = any(issubclass(operation_class, (Dynamic, Call)) for operation_class in kinds)
+        self.has_dynamic = self.has(Dynamic, Call)
         """whether some node may be dynamic data, whose concrete type is not known"""
 
     def __repr__(self) -> str:
@@ -106,7 +111,10 @@ class PlanGraph:
     @property
     def roots(self) -> tuple[Expr, ...]:
         """The current roots."""
-        return tuple([self.resolve(root) for root in self.recorded_roots])
+        if not self._changed:
+            return self._roots
+        replaced = self.replaced
+        return tuple([self.resolve(root) if root.uid in replaced else root for root in self._roots])
 
     @property
     def ordered(self) -> OrderedKernels:
@@ -184,14 +192,40 @@ class PlanGraph:
     def readers(self, node: Expr) -> list[Expr]:
         """Return the distinct live nodes that read ``node``, in topological order."""
         if self._readers is None:
-            self._readers = {}
+            readers = self._readers = {}
             for reader in self.live:
-                for operand in dict.fromkeys(self.inputs[reader.uid]):
-                    self._readers.setdefault(operand.uid, []).append(reader)
+                operands = self.inputs[reader.uid]
+                for operand in operands if len(operands) < 2 else dict.fromkeys(operands):
+                    if operand.uid in readers:
+                        readers[operand.uid].append(reader)
+                    else:
+                        readers[operand.uid] = [reader]
         return self._readers.get(node.uid, [])
 
+    @property
+    def operation_classes(self) -> frozenset[type[Operation]]:
+        """Classes of the live nodes' operations at the last refresh."""
+        if self._operation_classes is None:
+            self._operation_classes = frozenset([type(node.operation) for node in self.live])
+        return self._operation_classes
+
+    def has(self, *classes: type[Operation]) -> bool:
+        """Return whether an operation of one of these classes was live at the last refresh.
+
+        A pass without such operations has no work. Most graphs have few classes, so no pass has to visit their nodes.
+        """
+        return any(issubclass(operation_class, classes) for operation_class in self.operation_classes)
+
     def available_before_run(self) -> set[int]:
-        """Return the uids of the live nodes whose values exist before the first kernel: leaves and views of leaves."""
+        """Return the uids of the live nodes whose values exist before the first kernel: leaves and views of leaves.
+
+        The graph must be refreshed, and the set must not be changed.
+        """
+        if self._available is None:
+            self._available = self._find_available()
+        return self._available
+
+    def _find_available(self) -> set[int]:
         available: set[int] = set()
         for node in self.live:
             operation = node.operation
@@ -257,7 +291,8 @@ class PlanGraph:
                     push(operand)
                 elif operand_uid not in finished:
                     raise _cycle(self, node, operand)
-        self.inputs, self.users, self.live, self._readers = inputs, users, live, None
+        self.inputs, self.users, self.live, self._roots = inputs, users, live, roots
+        self._readers = self._operation_classes = self._available = None
         self._refreshed = len(self.substitutions)
         self._dead.clear()
         self._changed = False
@@ -338,7 +373,7 @@ class PlanGraph:
                 fix=f"give {{{', '.join(f'{name!r}: …' for name in missing)}}}, or correct the name in the sentence",
             )
         for name, value in facts.items():
-            if not _is_fact(value):
+            if not isinstance(value, _FACT_TYPES) and not _is_fact(value):
                 raise DeclarationError(
                     f"{rule.info} gives the fact {name} = {value!r:.80}",
                     rule="a fact must be a number, a string, an expression, or a list of them",
@@ -416,8 +451,16 @@ class PlanGraph:
         come before them, and a reduction after them. Raises DeclarationError for other nodes.
         """
         _check_kernel(self, decision, members)
+        self.join(decision, members, label or " · ".join([node.label for node in members]))
+
+    def join(self, decision: int, members: Sequence[Expr], label: str) -> None:
+        """Make ``members``, live nodes in topological order, run as one kernel, without checks.
+
+        As in ``fuse``, only nodes in the kernel may read the values of the members but the last. The members may be
+        nodes of several kernels.
+        """
         self.fused.update(dict.fromkeys([node.uid for node in members], decision))
-        self.groups.append(NodeGroup(decision, "kernel", label or " · ".join([n.label for n in members]), [*members]))
+        self.groups.append(NodeGroup(decision, "kernel", label, [*members]))
 
     def add_nodes(self, decision: int, nodes: Iterable[Expr], subject: Expr) -> None:
         """Add new nodes of a decision.
@@ -437,16 +480,21 @@ class PlanGraph:
                     self.users[operand.uid] = self.users.get(operand.uid, 0) + 1
 
 
+_FACT_TYPES = (str, int, float, np.generic, Expr)
+
+
 def _is_fact(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return all(_is_fact(item) for item in value)
-    return value is None or isinstance(value, (str, int, float, np.generic, Expr))
+    return value is None or isinstance(value, _FACT_TYPES)
 
 
 def _key(value: Any) -> Any:
     """Return a hashable key for a fact; the keys of 1 and True differ, although 1 == True."""
     if isinstance(value, Expr):
         return value.uid
+    if isinstance(value, str):  # it equals no other kind of key
+        return value
     return tuple([_key(item) for item in value]) if isinstance(value, (list, tuple)) else (type(value), value)
 
 
@@ -489,11 +537,12 @@ def _check_kernel(graph: PlanGraph, decision: int, members: Sequence[Expr]) -> N
 def _kernel_fault(graph: PlanGraph, members: Sequence[Expr]) -> tuple[str, str]:
     """Return the rule that a kernel of ``members`` would violate, and a fix; both are "" if it violates none."""
     inputs, member_uids = graph.inputs, {node.uid for node in members if isinstance(node, Expr)}
+    replaced, fused, users = graph.replaced, graph.fused, graph.users
     for node in members:
-        if not isinstance(node, Expr) or node.uid not in inputs or node.uid in graph.replaced:
+        if not isinstance(node, Expr) or node.uid not in inputs or node.uid in replaced:
             return f"members must be live nodes, and {node!r:.80} is none", "take them from graph.live"
-        if node.uid in graph.fused:
-            other_pass = graph.decider(graph.fused[node.uid])
+        if node.uid in fused:
+            other_pass = graph.decider(fused[node.uid])
             fix = "let one pass fuse: yours in the place of ex.passes.Fuse()"
             return f"a node must be in one kernel, and {node.label} is in one of {other_pass}", fix
     if len(member_uids) < max(2, len(members)):
@@ -509,7 +558,7 @@ def _kernel_fault(graph: PlanGraph, members: Sequence[Expr]) -> tuple[str, str]:
         visited.add(node.uid)
     for node in members[:-1]:
         # If the node has more readers than those in the kernel, one reader is outside, or the node is a root.
-        if reads.get(node.uid, 0) < graph.users[node.uid]:
+        if reads.get(node.uid, 0) < users[node.uid]:
             return (
                 f"only the last node of a kernel may be read outside it, and {node.label} is",
                 "graph.consumers(node) == 1 for all nodes of a kernel but the last",
@@ -526,7 +575,7 @@ def _kernel_fault(graph: PlanGraph, members: Sequence[Expr]) -> tuple[str, str]:
                 f"reduction, and {node.label} is none there",
                 "node.operation.elementwise; node.operation.is_tileable for the first",
             )
-        if node.shape != shape and not (is_reduced and node is last):
+        if (is_reduced or node.type is not last.type) and node.shape != shape and not (is_reduced and node is last):
             return (
                 f"members must have one shape, and {node.label} is {node.type}, {last.label} {last.type}",
                 "node.shape == last.shape",

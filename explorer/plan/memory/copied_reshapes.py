@@ -7,7 +7,7 @@ of views are known before the run, and the plan knows which reshapes copy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from explorer.core.ir.expr import Operation
 from explorer.core.types.tensor_type import Shape, TensorType
 from explorer.ops.manipulation.reshape import BroadcastTo, Reshape, StopGradient, Transpose
 from explorer.ops.manipulation.slicing import Index0, Slice
+from explorer.plan.codegen.kernel_code import KernelCode
 from explorer.plan.graph.cost_model import CostModel
 from explorer.plan.schedule.schedule import Kernel
 
@@ -35,6 +36,7 @@ class _Layout(NamedTuple):
 def with_copies(kernels: Sequence[Kernel], cost_model: CostModel) -> tuple[Kernel, ...]:
     """Return the kernels, with copying reshapes marked and their costs including the copy.
 
+    The working memory of a kernel with C code includes copies of views that the code reads in another memory layout.
     Operands whose strides are known only in a run count as row-major: parameters, tensors, results of calls, and
     user-defined views. Kernels that run once for all runs are unchanged, because their results are not in the planned
     memory.
@@ -47,6 +49,9 @@ def with_copies(kernels: Sequence[Kernel], cost_model: CostModel) -> tuple[Kerne
     marked = list(kernels)
     for index, kernel in enumerate(kernels):
         result = kernel.nodes[-1]
+        if kernel.code is not None and (copied := _copied_bytes(kernel.code, strides_of)):
+            kernel = replace(kernel, cost=kernel.cost._replace(workspace=kernel.cost.workspace + copied))
+            marked[index] = kernel
         # Only these kernels have results that are not row-major; other values with strides are views.
         if kernel.channels_last:
             strides_of[result.uid] = _pixel_by_pixel(result.shape)
@@ -56,7 +61,8 @@ def with_copies(kernels: Sequence[Kernel], cost_model: CostModel) -> tuple[Kerne
             continue
         (operand,) = kernel.reads
         type_, strides = operand.type, strides_of.get(operand.uid)
-        if not isinstance(type_, TensorType) or (strides is None and isinstance(operation, Reshape)):
+        # A reshape or a row of a row-major value is a row-major view.
+        if not isinstance(type_, TensorType) or (strides is None and isinstance(operation, (Reshape, Index0))):
             continue
         layout = layouts.get((operation, type_, strides))
         if layout is None:
@@ -68,6 +74,17 @@ def with_copies(kernels: Sequence[Kernel], cost_model: CostModel) -> tuple[Kerne
             estimate = cost_model.call + 2 * size / cost_model.bandwidth
             marked[index] = replace(kernel, copies=True, cost=kernel.cost._replace(bytes=size, estimate=estimate))
     return tuple(marked)
+
+
+def _copied_bytes(code: KernelCode, strides_of: Mapping[int, tuple[int, ...]]) -> int:
+    """Return the number of bytes of operands that are copied because the code requires another memory layout."""
+    counted = {index for index, _ in code.packed}
+    total = 0
+    for index, (read, required) in enumerate(zip(code.reads, code.strides, strict=False)):
+        strides = strides_of.get(read.uid)
+        if strides is not None and index not in counted and any(strides[axis] != step for axis, step in required):
+            total += read.type.nbytes
+    return total
 
 
 def _pixel_by_pixel(shape: Shape) -> tuple[int, ...]:

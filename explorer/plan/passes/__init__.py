@@ -8,11 +8,13 @@ options: ``ex.EvalPlan(inline=ex.passes.Inline(limit=1000))``. A pipeline is an 
 from explorer.plan.passes.algorithms import Algorithms
 from explorer.plan.passes.batch import Batch
 from explorer.plan.passes.buffers import Buffers
+from explorer.plan.passes.codegen import Codegen
 from explorer.plan.passes.constants import Constants
 from explorer.plan.passes.dedup import Dedup
 from explorer.plan.passes.fuse import Fuse
 from explorer.plan.passes.inline import Inline
 from explorer.plan.passes.join_products import JoinProducts
+from explorer.plan.passes.join_rows import JoinRows
 from explorer.plan.passes.memory_format import MemoryFormat
 from explorer.plan.passes.order import Order
 from explorer.plan.passes.prune import Prune
@@ -25,11 +27,13 @@ __all__ = [
     "Algorithms",
     "Batch",
     "Buffers",
+    "Codegen",
     "Constants",
     "Dedup",
     "Fuse",
     "Inline",
     "JoinProducts",
+    "JoinRows",
     "MemoryFormat",
     "Order",
     "Prune",

@@ -112,7 +112,7 @@ class Algorithms(Pass):
 
     def has_work(self, graph: PlanGraph) -> bool:
         """Return whether there are convolutions."""
-        return any(isinstance(node.operation, Conv2d) for node in graph.live)
+        return graph.has(Conv2d)
 
     def run(self, graph: PlanGraph) -> None:
         """Replace the convolutions for which Winograd is faster; convolutions of the same shape share one decision."""

@@ -28,6 +28,7 @@ from explorer.core.types.tensor_type import AnyType, TupleType
 from explorer.ops.manipulation.concat import GatherStack, Stack
 from explorer.ops.manipulation.slicing import Index0
 from explorer.plan.batching.vectorize import NotBatchableError, batch_body
+from explorer.plan.graph.constancy import prepared
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel, body_cost
 from explorer.plan.graph.decisions import NodeGroup
 from explorer.plan.graph.pass_base import Pass
@@ -180,9 +181,11 @@ class _Batching:
         members, rows, inputs = bucket.members, self.rows, self.graph.inputs
         # Calls on the same values must stack them in the same order, in whatever order they were recorded. The backward
         # pass records its calls in reverse order, and dedup merges only equal stacks.
-        members.sort(key=lambda node: [rows.sort_key(operand) for operand in inputs[node.uid]])
         columns = list(zip(*[inputs[node.uid] for node in members], strict=True))
         batched = tuple([any(operand is not column[0] for operand in column) for column in columns])
+        different = [index for index, is_batched in enumerate(batched) if is_batched]
+        members.sort(key=lambda node: [rows.sort_key(inputs[node.uid][index]) for index in different])
+        columns = list(zip(*[inputs[node.uid] for node in members], strict=True))
         count = len(members)
         # if no operand differs, the nodes are equal, and dedup merges them
         if not any(batched):
@@ -513,6 +516,7 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
     operations: dict[tuple[int, int], list[Expr]] = {}
     items: dict[int, list[Expr]] = {}
     inputs = graph.inputs
+    once = {node.uid for node in prepared(graph)}
     for node in graph.live:
         operands = inputs[node.uid]
         if not operands:
@@ -534,8 +538,8 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
             calls.setdefault((deepest, id(operation)), []).append(node)
         elif isinstance(operation, Item):
             items.setdefault(operands[0].uid, []).append(node)
-        # Views take no time, and tuples cannot be stacked, so neither is batched individually.
-        elif not operation.view and not operation.takes_tuples:
+        # Views take no time, operations on weights run only once, and tuples cannot be stacked.
+        elif not (operation.view or operation.takes_tuples or node.uid in once):
             # Group by level first. The keys with types are needed only for levels that have enough operations.
             operations.setdefault((deepest, level), []).append(node)
         depth[node.uid] = deepest, level

@@ -176,6 +176,8 @@ class Dedup(Pass):
         A gradient needs intermediate values (residuals) of the forward call. It therefore records a second call, which
         returns the residuals too. The second call also computes the value, so the first call is not needed.
         """
+        if not graph.has(Call):
+            return
         operations = {node.operation for node in graph.live}
         augmented_of = {
             operation: [

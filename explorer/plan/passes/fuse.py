@@ -255,6 +255,7 @@ class Fuse(Pass):
         """uid of a group's last member → the group; a reader of this member may join it"""
         larger: dict[int, FusionGroup] = {}
         """id of a group → the group, for groups of two or more nodes, in order of creation"""
+        first = len(graph.decisions)
         all_plain = all(type_.plain for type_ in {node.type for node in graph.live})
         for node in graph.live:
             operation = node.operation
@@ -307,12 +308,18 @@ class Fuse(Pass):
             base.members.append(node)
             if len(base.members) == 2:
                 larger[id(base)] = base
+        # These groups meet the conditions of a kernel, unless another pass has fused some of the nodes.
+        fuse = graph.fuse if graph.fused else graph.join
         for group in larger.values():
             if group.tiling is not None:
-                record_reduction(self.prologue, group, group.tiling, graph)
+                fuse(*record_reduction(self.prologue, group, group.tiling, graph))
             else:
-                record_elementwise(self.chain if group.product is None else self.epilogue, group, graph)
+                fuse(*record_elementwise(self.chain if group.product is None else self.epilogue, group, graph))
         self._decline_unfused([group.members[0] for group in groups.values() if len(group.members) == 1], graph)
+        for decision in graph.decisions[first:]:
+            # Operations that are computed once, before the first run, take no time in the runs.
+            if not decision.applied and prepared.issuperset([node.uid for node in decision.subjects]):
+                decision.estimated_cost_us = 0.0
 
     def _joins(
         self,
@@ -508,8 +515,11 @@ def merged(a: FusionGroup, b: FusionGroup, larger: dict[int, FusionGroup]) -> Fu
     return longer
 
 
-def record_elementwise(rule: RuleInfo, group: FusionGroup, graph: PlanGraph) -> None:
-    """Record the decision that elementwise operations, and the product before them if there is one, are one kernel."""
+def record_elementwise(rule: RuleInfo, group: FusionGroup, graph: PlanGraph) -> tuple[int, list[Expr], str]:
+    """Record the decision that elementwise operations, and the product before them if there is one, are one kernel.
+
+    Returns the decision, the nodes of the kernel and its label.
+    """
     members = group.members
     unwritten = members[:-1]
     reason = Fuse.fused
@@ -531,12 +541,16 @@ def record_elementwise(rule: RuleInfo, group: FusionGroup, graph: PlanGraph) -> 
     }
     if product is not None:
         facts["product"] = product.operation.label
-    decision = graph.decide(rule, reason, facts, members)
-    graph.fuse(decision, members, label)
+    return graph.decide(rule, reason, facts, members), members, label
 
 
-def record_reduction(rule: RuleInfo, group: FusionGroup, tiling: Tiling, graph: PlanGraph) -> None:
-    """Record the decision that a reduction and its inputs are one kernel, and whether the result has the same bits."""
+def record_reduction(
+    rule: RuleInfo, group: FusionGroup, tiling: Tiling, graph: PlanGraph
+) -> tuple[int, list[Expr], str]:
+    """Record the decision that a reduction and its inputs are one kernel, and whether the result has the same bits.
+
+    Returns the decision, the nodes of the kernel and its label.
+    """
     members, last, in_parts = group.members, group.members[-1], tiling.in_parts
     keeps_bits = tiling.blocks == 1 or _keeps_bits(members, tiling)
     reason = Fuse.reduced_whole
@@ -560,8 +574,7 @@ def record_reduction(rule: RuleInfo, group: FusionGroup, tiling: Tiling, graph: 
         "parts": in_parts,
         "same_bits": keeps_bits,
     }
-    decision = graph.decide(rule, reason, facts, members)
-    graph.fuse(decision, members, label)
+    return graph.decide(rule, reason, facts, members), members, label
 
 
 def _keeps_bits(members: list[Expr], tiling: Tiling) -> bool:

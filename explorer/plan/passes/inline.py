@@ -131,7 +131,7 @@ class Inline(Pass):
 
     def has_work(self, graph: PlanGraph) -> bool:
         """Return whether there are calls to inline."""
-        return any(_is_inlinable(node.operation) for node in graph.live)
+        return graph.has(Call) and any(_is_inlinable(node.operation) for node in graph.live)
 
     def run(self, graph: PlanGraph) -> None:
         """Inline calls in topological order; calls inside an inlined body are inlined next.
@@ -141,7 +141,8 @@ class Inline(Pass):
         pending = deque(graph.live)
         items: dict[int, list[Expr]] = {}
         """uid of a call with several outputs → the Item nodes that read these outputs"""
-        _index_items(graph.live, items, graph)
+        if graph.has(Item):
+            _index_items(graph.live, items, graph)
         inlined_calls, decisions = graph.notes(InlinedCalls), dict[int, tuple[int, NodeGroup]]()
         total = len(pending)
         while pending:

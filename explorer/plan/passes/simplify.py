@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from explorer.core.errors import DeclarationError
+from explorer.core.errors import DeclarationError, FileError
 from explorer.core.ir.expr import Expr, Operation, runs_on
 from explorer.core.ir.function import Call
 from explorer.core.ir.recording_context import state
@@ -204,6 +204,8 @@ class Simplify(Pass):
         for index, rule in rules:
             try:
                 answer: Any = rule.match(node, graph)
+            except FileError:  # of weights that the rule reads
+                raise
             except Exception as error:
                 raise DeclarationError(
                     f"rule {rule.name} ({rule.info.location}) failed at {node!r}: {type(error).__name__}: {error}",
@@ -225,6 +227,12 @@ class Simplify(Pass):
                     f"rule {rule.name} returned {answer!r}",
                     rule="a rule must return Applied, Declined or None",
                     fix="return one of them",
+                )
+            if not isinstance(answer.new, Expr):
+                raise DeclarationError(
+                    f"rule {rule.name} replaced {node!r} by {answer.new!r:.80}",
+                    rule="a replacement must be an expression",
+                    fix="ex.tensor(value), or an operation on the node's operands",
                 )
             # A rule may return a node of the program that an earlier rule has already replaced.
             new = graph.resolve(answer.new)
@@ -368,7 +376,7 @@ def applicable_rules(graph: PlanGraph, rules: tuple[Rule, ...] | None = None) ->
 
     Selecting them again would take a tenth of the time to plan a small graph.
     """
-    return _shared_rules(frozenset([type(node.operation) for node in graph.live]), rules or tuple(Rule.rules))
+    return _shared_rules(graph.operation_classes, rules or tuple(Rule.rules))
 
 
 def _check(rule: Rule, node: Expr, new: Expr, fresh: list[Expr], graph: PlanGraph) -> None:

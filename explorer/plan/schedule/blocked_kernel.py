@@ -50,10 +50,14 @@ class Blocks:
     """whether the product is written into the result's memory; otherwise it has its own memory"""
     tiling: Tiling | None = None
     """blocks of the reduction's operand"""
+    whole: bool = False
+    """whether each step computes its whole result, because reductions are followed by other steps"""
 
     @property
     def workspace(self) -> int:
         """Bytes of the registers of one block, of a product with its own memory, and of partial results."""
+        if self.whole:
+            return sum([step.type.nbytes for step in self.steps[:-1]])
         if self.tiling is not None:
             return self.scratch + self.tiling.elements * sum([dtype.itemsize for dtype in self.registers])
         type_ = self.steps[-1].tensor_type
@@ -75,7 +79,7 @@ class Blocks:
     def over(self, nodes: Sequence[Expr]) -> Blocks:
         """Return the same blocks for other nodes that have the same pattern."""
         anchor, steps = (None, nodes) if self.anchor is None else (nodes[0], nodes[1:])
-        return Blocks(anchor, tuple(steps), self.registers, self.targets, self.shares, self.tiling)
+        return Blocks(anchor, tuple(steps), self.registers, self.targets, self.shares, self.tiling, self.whole)
 
     def laid(self, order: tuple[int, ...]) -> Blocks:
         """Return the blocks for an operand of the reduction that is stored in ``order``.
@@ -110,6 +114,8 @@ def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]
 
     ``nodes`` are in topological order, and start with the product if there is one.
     """
+    if _is_joined(nodes, operands):
+        return Blocks(None, tuple(nodes), (), (), False, whole=True)
     if not nodes[-1].operation.elementwise and len(nodes) > 1:
         steps = tuple(nodes)
         return Blocks(None, steps, *_assign(steps, operands), False, tiling_for(steps, operands))
@@ -118,6 +124,15 @@ def blocks_of(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]
     shares = anchor is not None and made_in_result(anchor, steps[-1], operands(steps[-1]))
     registers, targets = _assign(steps, operands)
     return Blocks(anchor, steps, registers, targets, shares)
+
+
+def _is_joined(nodes: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]]) -> bool:
+    """Return whether steps follow a reduction, or have other shapes than the operand of the last step, a reduction."""
+    *steps, last = nodes
+    if any(step.operation.reduced_axes is not None and not step.operation.elementwise for step in steps):
+        return True
+    is_reduced = last.operation.reduced_axes is not None and not last.operation.elementwise
+    return is_reduced and any(step.shape != operands(last)[0].shape for step in steps)
 
 
 def made_in_result(product: Expr, last: Expr, operands: tuple[Expr, ...]) -> bool:

@@ -29,7 +29,9 @@ from typing import NamedTuple, TypeAlias
 
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import AnyType, TupleType
+from explorer.plan.codegen.kernel_code import KernelCode
 from explorer.plan.schedule.blocked_kernel import Blocks
+from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL
 
 ALIGNMENT = 64
 """bytes of a cache line; results begin at multiples of it, so that two results never share a cache line"""
@@ -82,11 +84,18 @@ class Kernel:
     copies: bool = False
     """whether the kernel reshapes elements that are not in row-major order; its result is then a copy with its own
     memory"""
+    code: KernelCode | None = None
+    """C code that computes the kernel, if the pass `Codegen` chose it"""
 
     @property
     def is_view(self) -> bool:
         """Whether the result shares the memory of the first operand."""
         return self.nodes[-1].operation.view and not self.copies
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Axes of the result from the outermost to the innermost in memory."""
+        return PIXEL_BY_PIXEL if self.channels_last else tuple(range(len(self.result.shape)))
 
     @property
     def result(self) -> Expr:

@@ -1,7 +1,8 @@
 """Comparison of two recordings: counts, decisions in only one of them, and kernels matched by their nodes.
 
 Kernels have no identity across plans, but recorded nodes do: two kernels correspond if they compute a common recorded
-node. Decisions are equal if their texts are equal, regardless of the ids of nodes.
+node. Decisions are equal if their texts are equal, regardless of the ids of nodes. The others correspond if the same
+rule decided about the same nodes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from explorer.record.compare.matching import Matching, match
+from explorer.record.compare.matching import Matching, SameOperation, compared_attributes, match
 from explorer.record.compare.operators import OperatorDifferences
 from explorer.record.provenance import Provenance
 from explorer.record.reasons import counted_text, render
@@ -63,6 +64,10 @@ class Comparison:
     """node before → node after, for recorded nodes and for nodes that passes produced"""
     decisions: dict[int, int]
     """decision before → equal decision after"""
+    changed: dict[int, int]
+    """decision before → decision after of the same rule about the same nodes, with another verdict or reason; for the
+    decisions without an equal one
+    """
     follows: tuple[tuple[int, ...], tuple[int, ...]]
     """for each kernel of either recording: the last kernel of the other recording that computes a common recorded node,
     or −1
@@ -82,6 +87,11 @@ class Comparison:
         )
 
     @property
+    def is_across(self) -> bool:
+        """Whether the recordings are of two compilers, so neither attributes nor decisions can be equal."""
+        return self.before.compiler != self.after.compiler
+
+    @property
     def equal(self) -> bool:
         """Whether graph, decisions and kernels are equal, and also the weights if they were compared."""
         return (
@@ -94,16 +104,20 @@ class Comparison:
         )
 
 
-def compare(before: Recording, after: Recording) -> Comparison:
-    """Compare two recordings. Nodes of different graphs are matched by structure."""
-    nodes = match(before, after)
-    counts_before, counts_after = _counts(before), _counts(after)
+def compare(before: Recording, after: Recording, same_operation: SameOperation | None = None) -> Comparison:
+    """Compare two recordings. Nodes of different graphs are matched by structure.
+
+    ``same_operation`` returns one name for the names of an operation in two compilers, as in `match`.
+    """
+    nodes = match(before, after, same_operation)
+    counts_before, counts_after = counts_of(before), counts_of(after)
     names = sorted({*before.options, *after.options})
     options = {name: (before.options.get(name), after.options.get(name)) for name in names}
     texts, texts_after = (_decision_texts(recording) for recording in (before, after))
     decisions = _pair_equal(texts, texts_after)
     paired = set(decisions.values())
     computed = _computed(before, after, nodes)
+    node_pairs = counterparts(before, after, nodes, same_operation)
     return Comparison(
         before,
         after,
@@ -113,13 +127,14 @@ def compare(before: Recording, after: Recording) -> Comparison:
         tuple([decision for index, decision in enumerate(before.decisions) if index not in decisions]),
         tuple([decision for index, decision in enumerate(after.decisions) if index not in paired]),
         _kernels(before, after, computed),
-        counterparts(before, after, nodes),
+        node_pairs,
         decisions,
+        _changed(before, after, decisions, node_pairs),
         (_follows(computed[0], computed[1]), _follows(computed[1], computed[0])),
     )
 
 
-def _counts(recording: Recording) -> dict[str, float | None]:
+def counts_of(recording: Recording) -> dict[str, float | None]:
     """Return the counts and times of a recording by name; None if the recording lacks a value."""
     schedule, run = recording.schedule, recording.run
     last = next((stage for stage in reversed(recording.stages) if stage.kind != "run"), None)
@@ -161,18 +176,8 @@ _NAMES = (
 
 
 def _decision_texts(recording: Recording) -> list[tuple[str, ...]]:
-    """Return the text of each decision, without the ids of its nodes."""
-    stages = recording.stages
-    return [
-        (
-            stages[d.stage].name.removesuffix(" again"),
-            d.rule,
-            d.verdict,
-            d.code,
-            render(d.reason, d.facts, recording.label),
-        )
-        for d in recording.decisions
-    ]
+    """Return the rule, verdict, code and text of each decision, without the ids of its nodes."""
+    return [(d.rule, d.verdict, d.code, render(d.reason, d.facts, recording.label)) for d in recording.decisions]
 
 
 def _pair_equal(texts: list[tuple[str, ...]], others: list[tuple[str, ...]]) -> dict[int, int]:
@@ -183,16 +188,36 @@ def _pair_equal(texts: list[tuple[str, ...]], others: list[tuple[str, ...]]) -> 
     return {index: unpaired[row_text].popleft() for index, row_text in enumerate(texts) if unpaired.get(row_text)}
 
 
+def _changed(before: Recording, after: Recording, equal: dict[int, int], node_pairs: dict[int, int]) -> dict[int, int]:
+    """Return pairs of decisions of one rule about the same nodes, among those without an equal decision."""
+    paired, unpaired = set(equal.values()), dict[Hashable, deque[int]]()
+    for index, decision in enumerate(after.decisions):
+        if index not in paired:
+            unpaired.setdefault((decision.rule, frozenset(decision.subjects)), deque()).append(index)
+    changed = {}
+    for index, decision in enumerate(before.decisions):
+        if index not in equal:
+            key = decision.rule, frozenset(node_pairs.get(node, -1) for node in decision.subjects)
+            if candidates := unpaired.get(key):
+                changed[index] = candidates.popleft()
+    return changed
+
+
 def _computed(
     before: Recording, after: Recording, nodes: Matching
 ) -> tuple[list[frozenset[Any]], list[frozenset[Any]]]:
     """Return the recorded nodes that each kernel computes, for both recordings.
 
-    Nodes are ids of the first recording. An unmatched node of the second recording is (1, id).
+    Nodes are ids of the first recording. An unmatched node of the second recording is (1, id), and the nodes of the
+    n-th pair of regions are (2, n) on both sides.
     """
-    node_before = {node_after: node for node, node_after in nodes.pairs.items()}
+    node_before: dict[int, Any] = {node_after: node for node, node_after in nodes.pairs.items()}
+    node_of: dict[int, Any] = {}
+    for number, (region, other) in enumerate(nodes.regions):
+        node_of.update(dict.fromkeys(region, (2, number)))
+        node_before.update(dict.fromkeys(other, (2, number)))
     return (
-        [frozenset(origin.nodes) for origin in before.provenance.kernels],
+        [frozenset([node_of.get(node, node) for node in origin.nodes]) for origin in before.provenance.kernels],
         [frozenset([node_before.get(node, (1, node)) for node in origin.nodes]) for origin in after.provenance.kernels],
     )
 
@@ -242,7 +267,9 @@ def _labels(recording: Recording, index: int) -> tuple[str, ...]:
     return tuple([recording.label(node) for node in recording.schedule.kernels[index].nodes])
 
 
-def counterparts(before: Recording, after: Recording, nodes: Matching) -> dict[int, int]:
+def counterparts(
+    before: Recording, after: Recording, nodes: Matching, same_operation: SameOperation | None = None
+) -> dict[int, int]:
     """Return node before → node after, for recorded nodes and for nodes that passes produced.
 
     Produced nodes are paired first if they apply equal operations to paired operands, and then if they apply equal
@@ -251,8 +278,10 @@ def counterparts(before: Recording, after: Recording, nodes: Matching) -> dict[i
     digests: dict[Hashable, int] = {}
     node_before = {node_after: node for node, node_after in nodes.pairs.items()}
     bodies = {node_after: body for body, node_after in nodes.bodies.items()}
-    first = _Produced(before, {node: node for node in nodes.pairs}, {body: body for body in nodes.bodies}, digests)
-    second = _Produced(after, node_before, bodies, digests)
+    first = _Produced(
+        before, {node: node for node in nodes.pairs}, {body: body for body in nodes.bodies}, digests, same_operation
+    )
+    second = _Produced(after, node_before, bodies, digests, same_operation)
     pairs = dict(nodes.pairs)
     _pair(first.digests, second.digests, pairs)
     paired = set(pairs.values())
@@ -284,6 +313,7 @@ class _Produced:
         paired: dict[int, int],
         bodies: dict[int, int],
         structure_digests: dict[Hashable, int],
+        same_operation: SameOperation | None,
     ) -> None:
         self.recording, self.paired = recording, paired
         rows = recording.nodes
@@ -298,9 +328,11 @@ class _Produced:
                 # structure.
                 digest_of[node] = ("pair", paired[node]) if node in paired else ("alone", id(self), node)
                 continue
-            attributes = tuple(sorted(rows.attributes.get(node, {}).items()))
+            attributes = tuple(sorted(compared_attributes(rows, node).items()))
             label = "" if rows.kind[node] == "operation" else rows.label[node]
             operation = recording.operations[rows.operation[node]]
+            if same_operation:
+                operation, attributes = same_operation(operation), ()
             function = self._function(node, bodies)
             self.keys[node] = rows.kind[node], operation, label, recording.type_text(node), attributes, function
             operand_digests = [digest_of.get(operand, -1) for operand in rows.operands[node]]

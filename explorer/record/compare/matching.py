@@ -11,11 +11,11 @@ from collections import Counter, deque
 from collections.abc import Callable, Collection, Container, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any
+from typing import Any, TypeAlias
 
 from explorer.record.reasons import counted_text
 from explorer.record.recording import Recording
-from explorer.record.rows import COMMUTATIVE
+from explorer.record.rows import COMMUTATIVE, Nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,10 @@ class Matching:
     """number of unchanged pairs; constants shown inside other nodes are not counted"""
     rewired: frozenset[int]
     """subset of ``changed``: nodes with equal operations, of which only the operands differ"""
+    regions: tuple[tuple[frozenset[int], frozenset[int]], ...] = ()
+    """unpaired nodes before and after that read paired nodes only: one compiler's softmax, and another's five
+    operations
+    """
 
     @property
     def equal(self) -> bool:
@@ -47,14 +51,21 @@ class Matching:
         return not (self.changed or self.renamed or self.only_before or self.only_after)
 
 
-def match(before: Recording, after: Recording) -> Matching:
+SameOperation: TypeAlias = Callable[[str], str]
+"""function that returns one name for the names that two compilers have for an operation"""
+
+
+def match(before: Recording, after: Recording, same_operation: SameOperation | None = None) -> Matching:
     """Pair the recorded nodes of two recordings.
 
     Equal structures are paired in order, first with the names of their leaves, then without names. Operands and readers
     of paired nodes are paired next. Then nodes with equal operations are paired if they are between known pairs, in the
     same order on both sides. Finally, nodes with equal operations in the same scope are paired.
+
+    For recordings of two compilers, ``same_operation`` maps both compilers' operations to one name. Nodes of one
+    operation on one source line, or of one operator of a file, are then also paired, and attributes are not compared.
     """
-    first, second = graphs(before, after)
+    first, second = graphs(before, after, same_operation)
     pairs: dict[int, int] = {}
     bodies = {0: 0}
     reached = {0}
@@ -78,7 +89,7 @@ def match(before: Recording, after: Recording) -> Matching:
     for node, other in sorted(pairs.items()):
         if before.nodes.kind[node] == "constant":
             continue
-        differences, is_rewired = _differences(before, after, node, other, pairs)
+        differences, is_rewired = ([], False) if same_operation else _differences(before, after, node, other, pairs)
         callees = before.nodes.callee[node], after.nodes.callee[other]
         # A call may be unchanged although its body was matched with another body.
         if min(callees) >= 0 and bodies.get(first[callees[0]].body) != second[callees[1]].body:
@@ -100,6 +111,27 @@ def match(before: Recording, after: Recording) -> Matching:
         bodies,
         len(pairs) - constant_count - len(changed) - len(renamed),
         frozenset(rewired),
+        _regions(first[0], second[0], pairs) if same_operation and first else (),
+    )
+
+
+def compared_attributes(rows: Nodes, node: int) -> dict[str, str]:
+    """Return the attributes of a node without the name of its value, which a compiler makes up."""
+    return {name: value for name, value in rows.attributes.get(node, {}).items() if name != "name"}
+
+
+def _regions(
+    first: RecordedGraph, second: RecordedGraph, pairs: dict[int, int]
+) -> tuple[tuple[frozenset[int], frozenset[int]], ...]:
+    """Pair the connected regions of unpaired operations that are the only ones to read the same paired operations."""
+    sides = (
+        first.regions({node: node for node in pairs}),
+        second.regions({after: node for node, after in pairs.items()}),
+    )
+    return tuple(
+        (frozenset(sides[0][reads][0]), frozenset(sides[1][reads][0]))
+        for reads in sides[0]
+        if len(sides[0][reads]) == len(sides[1].get(reads, ())) == 1
     )
 
 
@@ -124,6 +156,7 @@ class _Match:
     def run(self) -> dict[int, int]:
         first, second = self.first, self.second
         # From the strongest to the weakest evidence: a wrong early pair would cause wrong pairs among its neighbours.
+        self._pair_equal(first.line, second.line)
         self._pair_equal(first.structure, second.structure)
         self._pair_equal(first.bare, second.bare)
         self._pair_neighbours(zip(first.outputs, second.outputs, strict=False))
@@ -266,7 +299,7 @@ def _differences(
     differences: list[str] = []
     if before.type_text(node) != after.type_text(other):
         differences.append(f"{before.type_text(node)} → {after.type_text(other)}")
-    attributes, other_attributes = rows.attributes.get(node, {}), other_rows.attributes.get(other, {})
+    attributes, other_attributes = compared_attributes(rows, node), compared_attributes(other_rows, other)
     names = [
         name for name in sorted({*attributes, *other_attributes}) if attributes.get(name) != other_attributes.get(name)
     ]
@@ -378,12 +411,14 @@ class RecordedGraph:
         self.recording, self.body, self.nodes = recording, body, nodes
         self.operands = recording.nodes.operands
         self.outputs = [node for node in recording.bodies[body].outputs if recording.nodes.born[node] < 0]
-        self.kind: dict[int, Hashable] = {}
+        self.kind: dict[int, tuple[str, str]] = {}
         """node → (kind, operation), which must be equal if two nodes are paired"""
         self.structure: dict[int, int] = {}
         """node → digest of the node, its operands and the names of its leaves"""
         self.bare: dict[int, int] = {}
         """operation → the same digest without names; leaves are paired through the nodes that read them"""
+        self.line: dict[int, int] = {}
+        """operation → digest of its name and source line, if the recordings are of two compilers"""
         self.shared: dict[int, int] = {}
         """operand in another graph → digest of the operand"""
         self.readers: dict[int, list[tuple[Hashable, int]]] = {node: [] for node in nodes}
@@ -391,7 +426,7 @@ class RecordedGraph:
 
     def is_commutative(self, node: int) -> bool:
         """Return whether the operands of a node may be swapped."""
-        return self.recording.operations[self.recording.nodes.operation[node]] in COMMUTATIVE
+        return self.kind[node][1] in COMMUTATIVE
 
     def computes(self, node: int) -> bool:
         """Return whether a node has its own position in program order, unlike weights and constants."""
@@ -400,6 +435,28 @@ class RecordedGraph:
     def kinds(self) -> tuple[Callable[[int], Hashable], ...]:
         """Return the functions that return the keys of nodes for alignment, the strictest first."""
         return (lambda node: (self.kind[node], self.recording.type_text(node))), self.kind.__getitem__
+
+    def regions(self, paired: dict[int, int]) -> dict[frozenset[int], list[list[int]]]:
+        """Return the connected regions of unpaired operations, by the paired operations that they read.
+
+        ``paired`` maps paired nodes to the number that both recordings have for them.
+        """
+        region_of: dict[int, list[int]] = {}
+        for node in self.nodes:
+            if self.computes(node) and node not in paired:
+                merged = [node]
+                for region in {
+                    id(region_of[each]): region_of[each] for each in self.operands[node] if each in region_of
+                }.values():
+                    merged += region
+                region_of.update(dict.fromkeys(merged, merged))
+        regions: dict[frozenset[int], list[list[int]]] = {}
+        for region in {id(region): region for region in region_of.values()}.values():
+            operands = {operand for node in region for operand in self.operands[node] if operand in paired}
+            reads = [operand for operand in operands if self.computes(operand)] or operands
+            if reads:
+                regions.setdefault(frozenset(paired[operand] for operand in reads), []).append(region)
+        return regions
 
     def scope_and_kind(self, node: int) -> Hashable:
         """Return the scope path and the kind of a node, and its name unless it is a constant."""
@@ -412,16 +469,20 @@ class RecordedGraph:
         return tuple(names), self.kind[node], rows.label[node] if rows.kind[node] != "constant" else ""
 
 
-def graphs(before: Recording, after: Recording) -> tuple[dict[int, RecordedGraph], dict[int, RecordedGraph]]:
+def graphs(
+    before: Recording, after: Recording, same_operation: SameOperation | None = None
+) -> tuple[dict[int, RecordedGraph], dict[int, RecordedGraph]]:
     """Return, for each recording, body index → graph, for all graphs that the program uses: 0, and the bodies of calls.
 
     Bodies that share their nodes are one graph. Its index is the index of the body to which the nodes belong.
     """
     digest_of: dict[Hashable, int] = {}
-    return _graphs_of(before, digest_of), _graphs_of(after, digest_of)
+    return _graphs_of(before, digest_of, same_operation), _graphs_of(after, digest_of, same_operation)
 
 
-def _graphs_of(recording: Recording, digest_of: dict[Hashable, int]) -> dict[int, RecordedGraph]:
+def _graphs_of(
+    recording: Recording, digest_of: dict[Hashable, int], same_operation: SameOperation | None
+) -> dict[int, RecordedGraph]:
     rows = recording.nodes
     nodes_of_body: dict[int, list[int]] = {}
     for node, body in enumerate(rows.body):
@@ -447,21 +508,30 @@ def _graphs_of(recording: Recording, digest_of: dict[Hashable, int]) -> dict[int
     for body in sorted(graphs_by_body, reverse=True):  # inner bodies have larger indices
         graph = graphs_by_body[body]
         if not graph.kind:
-            _compute_digests(graph, digests, digest_of)
+            _compute_digests(graph, digests, digest_of, same_operation)
         bare = tuple([graph.bare.get(output, -1) for output in graph.outputs])
         digests[body] = digest_of.setdefault(("body", recording.bodies[body].name, bare), len(digest_of))
     return graphs_by_body
 
 
-def _compute_digests(graph: RecordedGraph, digests: dict[int, int], digest_of: dict[Hashable, int]) -> None:
+def _compute_digests(
+    graph: RecordedGraph,
+    digests: dict[int, int],
+    digest_of: dict[Hashable, int],
+    same_operation: SameOperation | None,
+) -> None:
     """Compute the digests of a graph's nodes, operands first. ``digest_of`` maps structures to digests."""
     recording, rows = graph.recording, graph.recording.nodes
     bare: dict[int, int] = {}
     inputs = {node: index for index, node in enumerate(n for n in graph.nodes if rows.kind[n] == "input")}
     for node in graph.nodes:
         kind, operands = rows.kind[node], rows.operands[node]
-        graph.kind[node] = kind, recording.operations[rows.operation[node]]
-        attributes = tuple(sorted(rows.attributes.get(node, {}).items()))
+        operation = recording.operations[rows.operation[node]]
+        attributes = tuple(sorted(compared_attributes(rows, node).items()))
+        if same_operation:
+            kind = "leaf" if kind == "input" else kind
+            operation, attributes = same_operation(operation) if kind == "operation" else kind, ()
+        graph.kind[node] = kind, operation
         own_key: tuple[Any, ...] = graph.kind[node], recording.type_text(node), attributes
         own_key = *own_key, digests.get(rows.callee[node], -1), rows.label[node] if kind == "constant" else ""
         name = rows.label[node] if kind in ("leaf", "input", "call") else ""
@@ -482,6 +552,10 @@ def _compute_digests(graph: RecordedGraph, digests: dict[int, int], digest_of: d
         graph.structure[node] = digest_of.setdefault((own_key, name or position, *operand_digests[1]), len(digest_of))
         if graph.computes(node):
             graph.bare[node] = bare[node]
+            if same_operation and rows.source[node] >= 0:
+                source = recording.sources[rows.source[node]]
+                key = graph.kind[node], source.where, source.line
+                graph.line[node] = digest_of.setdefault(key, len(digest_of))
         for index, operand in enumerate(operands):
             if operand not in graph.shared:
                 read = graph.kind[node], 0 if graph.is_commutative(node) else index

@@ -24,7 +24,7 @@ SCHEMA = 2
 OPTIONAL = (
     "authors", "codes", "compositions", "declined_edges", "dimensions", "explanations", "gradients", "interface",
     "layers", "leaf_values",
-    "metadata", "operators", "placements", "ports", "shared_leaves", "source_texts", "variables",
+    "metadata", "operator_types", "operators", "placements", "ports", "shared_leaves", "source_texts", "variables",
 )  # fmt: skip
 """tables that are omitted if they are empty; older recordings without these tables can therefore be read"""
 _SCALARS = frozenset({int, str, float})
@@ -119,7 +119,7 @@ def _finite(text: str) -> float:
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the published JSON Schema (draft 2020-12) of a recording in plain form."""
+    """Return the JSON Schema (draft 2020-12) of a recording in plain form, ``recording.schema.json`` in the package."""
     body = schema_of(Recording)
     body["properties"] = {"schema": {"const": SCHEMA}, **body["properties"]}
     body["required"] = ["schema", *[name for name in body["required"] if name not in OPTIONAL]]

@@ -218,6 +218,11 @@ def _check_layers(recording: Recording) -> None:
     _rows("shared_leaves", [*recording.shared_leaves, *recording.shared_leaves.values()], "nodes", nodes)
     _rows("variables", list(recording.variables), "nodes", nodes)
     _rows("operators.scope", [operator.scope for operator in recording.operators], "scopes", scopes)
+    for operator in recording.operators:
+        _rows("operators.parameters", [at for _, at in operator.parameters], "inputs", len(operator.inputs), -1)
+        _rows("operators.results", [node for _, node in operator.results], "nodes", nodes, -1)
+    documented = [operator.documentation for operator in recording.operators]
+    _rows("operators.documentation", documented, "operator_types", len(recording.operator_types), -1)
     _rows("interface.node", [row.node for row in recording.interface], "nodes", nodes)
     _rows("ports.scope", [port.scope for port in recording.ports], "scopes", scopes)
     _rows("ports.node", [port.node for port in recording.ports], "nodes", nodes)

@@ -40,13 +40,17 @@ from explorer.run.kernels.control_flow import BodyFunction, call_runner
 from explorer.run.kernels.device_chain import chain_on_device
 from explorer.run.kernels.elementwise_chain import ElementwiseChain, FixedView, fixed_view, in_blocks
 from explorer.run.kernels.fused_reduction import FusedReduction
+from explorer.run.kernels.in_sequence import InSequence
 from explorer.run.kernels.runners import BoundStep, ComputeOnce, Runner, Values, copy_into, single
 from explorer.run.kernels.tiled_epilogue import TiledEpilogue
+from explorer.run.native.library import Library, library_of, notes
+from explorer.run.native.native_epilogue import NativeEpilogue
+from explorer.run.native.native_kernel import NativeKernel
 from explorer.run.runtime.device_runners import devices_of, finish, finishing, freeing
 from explorer.run.runtime.marshalling import parameter_value, read_only
 from explorer.run.runtime.memory import Memory, grant
 from explorer.run.runtime.thread_pool import has_small_products
-from explorer.run.runtime.timing import Timing
+from explorer.run.runtime.timing import Note, Timing
 
 _DEFAULT = Binding()
 
@@ -78,9 +82,14 @@ class Program:
         )
         self.fixed_memory = {leaf.uid for leaf in schedule.leaves} - {leaf.uid for leaf in brought}
         """uids of values that have the same address in every run"""
+        codes = [kernel.code for kernel in schedule.kernels if kernel.code is not None]
+        self._library = library_of(codes) if codes else None
         self._closed: dict[tuple[int, int], Program] = {}
         """programs of calls that were not inlined, keyed by body and memory offset"""
         runners = freeing(self._link(schedule), schedule, self.slots)
+        own = [] if self._library is None else [self._library]
+        self.libraries: list[Library] = [*own, *[each for body in self._closed.values() for each in body.libraries]]
+        """compiled functions of the plan, and of the bodies that it calls"""
         self.runners, self._updates = runners[:first], runners[first:]
         self._bound_updates: BoundRun | None = None
         # The program that calls a body waits for the body's devices.
@@ -118,6 +127,11 @@ class Program:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(kernels={len(self.planned.schedule.kernels)})"
+
+    @functools.cached_property
+    def notes(self) -> tuple[Note, ...]:
+        """Remarks about how the program was built."""
+        return notes(self.libraries)
 
     def _store_leaves(self, leaves: Sequence[Expr]) -> list[tuple[int, Runner]]:
         """Store the values of all leaves that have one; return (slot, runner) for the views among them."""
@@ -197,26 +211,51 @@ class Program:
         result = kernel.result
         type_ = result.type
         inputs = self.planned.graph.inputs
+        if kernel.is_view:  # a loop of calls has thousands
+            operands = inputs[result.uid]
+            sources, types = [self.slots[operand.uid] for operand in operands], [operand.type for operand in operands]
+            return single(result.operation, sources, type_, None, types)
         fixed_memory = all(read.uid in self.fixed_memory for read in kernel.reads)
         anchor = kernel.nodes[0]
         if anchor.operation.is_tileable and all(node.type.plain for node in (anchor, *inputs[anchor.uid])):
             packed_operand = anchor.operation.packed_operand
             constant = packed_operand is not None and self._constant(inputs[anchor.uid][packed_operand])
-            return TiledEpilogue(kernel, lambda node: inputs[node.uid], self.slots, out, fixed_memory, constant)
+            code, library = kernel.code, self._library
+            compiled = None
+            if code is not None and library is not None and any(read is anchor for read in code.reads):
+                compiled = NativeEpilogue(code, library, kernel.order)
+            tiled = TiledEpilogue(
+                kernel, lambda node: inputs[node.uid], self.slots, out, fixed_memory, constant, compiled
+            )
+            return tiled if compiled else self._compiled(kernel, out, fixed_memory, tiled)
         if kernel.blocks is not None and kernel.blocks.tiling is not None:
             scratch = self.memory.scratch(kernel, placement)
-            return FusedReduction(kernel, lambda node: inputs[node.uid], self.slots, out, scratch, fixed_memory)
+            reduction = FusedReduction(kernel, lambda node: inputs[node.uid], self.slots, out, scratch, fixed_memory)
+            return self._compiled(kernel, out, fixed_memory, reduction)
+        if kernel.blocks is not None and kernel.blocks.whole:
+            sequence = InSequence(kernel, lambda node: inputs[node.uid], self.slots, out)
+            return self._compiled(kernel, out, fixed_memory, sequence)
         if len(kernel.nodes) > 1 and type_.device is not cpu:
             return chain_on_device(kernel, lambda node: inputs[node.uid], self.slots, out)
         blocked = kernel if len(kernel.nodes) > 1 else in_blocks(kernel, inputs[result.uid])
         if blocked is not None:
-            return ElementwiseChain(blocked, lambda node: inputs[node.uid], self.slots, out, fixed_memory)
+            chain = ElementwiseChain(blocked, lambda node: inputs[node.uid], self.slots, out, fixed_memory)
+            return self._compiled(kernel, out, fixed_memory, chain)
         sources = [self.slots[operand.uid] for operand in inputs[result.uid]]
         if isinstance(result.operation, Call):
             runs = [self._closed_body(kernel, placement, body) for body in result.operation.planned_bodies]
             return call_runner(result.operation, runs, sources, type_)
         types = [operand.type for operand in inputs[result.uid]]
-        return single(result.operation, sources, type_, out, types, fixed_memory)
+        alone = single(result.operation, sources, type_, out, types, fixed_memory)
+        return self._compiled(kernel, out, fixed_memory, alone)
+
+    def _compiled(self, kernel: Kernel, out: Any, fixed_memory: bool, numpy: Runner) -> Runner:
+        """Return the runner of a kernel's compiled function, or ``numpy`` if it has no code."""
+        code = kernel.code
+        if code is None or self._library is None:
+            return numpy
+        constants = {read.uid for read in code.reads if self._constant(read)}
+        return NativeKernel(kernel, code, self._library, self.slots, out, fixed_memory, numpy, constants)
 
     @functools.cached_property
     def chains(self) -> ExecutionChains:
@@ -285,6 +324,10 @@ class Program:
         if self._devices and wait is not self.waits:
             other_runners = self._other_runners or finishing(self.runners, self.planned.schedule)
             self.runners, self._other_runners, self.waits = other_runners, self.runners, wait
+
+    def clock(self) -> int:
+        """Return the time in ns of a clock that stopped while the program waited for the compiler."""
+        return perf_counter_ns() - sum([each.waited for each in self.libraries])
 
     def blank_timing(self) -> Timing:
         """Return the times of a run in which no kernel has run yet."""

@@ -83,36 +83,48 @@ def _computed(node: Expr, operands: list[Any]) -> Any:
 BINS = 32
 SIDE = 24
 """longest side of a thumbnail in cells"""
+_BLOCK = 1 << 15
 MAX_ELEMENTS = 16
 """maximum number of elements of a value that is also shown as text"""
+_FIRST = 8
+"""number of elements of a larger value that are shown as text if requested"""
 
 
-def summarize(value: Array) -> Summary:
+def summarize(value: Array, first: bool = False) -> Summary:
     """Return statistics of the finite elements, counts of NaN and inf, a histogram and a thumbnail of the last axes.
 
-    A string array has none of these.
+    A string array has none of these. A small value has its elements as text; with ``first``, a larger one has its first
+    elements.
     """
     if is_text(value.dtype):
-        elements = np.array2string(value, separator=", ", threshold=MAX_ELEMENTS) if value.size <= MAX_ELEMENTS else ""
-        return Summary(value.shape, dtype_name(value.dtype), None, None, None, None, 0, 0, (), (), elements)
+        return Summary(value.shape, dtype_name(value.dtype), None, None, None, None, 0, 0, (), (), _text(value, first))
     with np.errstate(all="ignore"):
-        return _summary(numbers_of(value), dtype_name(value.dtype))
+        return _summary(numbers_of(value), dtype_name(value.dtype), first)
 
 
-def _summary(value: Array, dtype: str) -> Summary:
+def _text(value: Array, first: bool, **options: Any) -> str:
+    """Return the elements of a small value; with ``first``, the first elements of a larger one in C order."""
+    if value.size <= MAX_ELEMENTS:
+        return np.array2string(value, separator=", ", threshold=MAX_ELEMENTS, **options)
+    if not first:
+        return ""
+    some = np.array2string(value.flat[:_FIRST], separator=", ", max_line_width=10_000, **options)
+    return f"{some.removesuffix(']')}, …]"
+
+
+def _summary(value: Array, dtype: str, first: bool) -> Summary:
     """Summarize an array of numbers; complex numbers are represented by their absolute values."""
     real_values = np.abs(value) if value.dtype.kind == "c" else value
     flat = np.asarray(real_values, np.float64).ravel()
-    finite = flat[np.isfinite(flat)]
+    is_finite = np.isfinite(flat)
+    # A copy takes as long as the other statistics together.
+    finite = flat if is_finite.all() else flat[is_finite]
     mean, deviation = _moments(finite)
-    nan = int(np.isnan(flat).sum())
+    nan = 0 if finite is flat else int(np.isnan(flat).sum())
     minimum, maximum = (float(finite.min()), float(finite.max())) if finite.size else (None, None)
     histogram: tuple[int, ...] = ()
     if minimum is not None and maximum is not None and minimum < maximum and np.isfinite(maximum - minimum):
-        bins = ((finite - minimum) / (maximum - minimum) * BINS).astype(
-            np.intp
-        )  # np.histogram rejects extremely narrow ranges
-        histogram = tuple(np.bincount(np.minimum(bins, BINS - 1), minlength=BINS).tolist())
+        histogram = _histogram(finite, minimum, maximum)
     return Summary(
         value.shape,
         dtype,
@@ -124,19 +136,27 @@ def _summary(value: Array, dtype: str) -> Summary:
         flat.size - finite.size - nan,
         histogram,
         _thumbnail(real_values, minimum, maximum),
-        np.array2string(value, precision=4, separator=", ", threshold=MAX_ELEMENTS, floatmode="maxprec")
-        if value.size <= MAX_ELEMENTS
-        else "",
+        _text(value, first, precision=4, floatmode="maxprec"),
     )
+
+
+def _histogram(finite: Array, minimum: float, maximum: float) -> tuple[int, ...]:
+    """Return the number of elements in each of the BINS equal parts of a range; np.histogram rejects narrow ranges."""
+    counts = np.zeros(BINS, np.intp)
+    # The temporary arrays of one block fit into the cache.
+    for start in range(0, finite.size, _BLOCK):
+        bins = ((finite[start : start + _BLOCK] - minimum) / (maximum - minimum) * BINS).astype(np.intp)
+        counts += np.bincount(np.minimum(bins, BINS - 1), minlength=BINS)
+    return tuple(counts.tolist())
 
 
 def _moments(finite: Array) -> tuple[float | None, float | None]:
     """Return mean and standard deviation; extreme numbers are scaled first, so their squares stay finite."""
     if not finite.size:
         return None, None
-    largest = float(np.abs(finite).max())
+    largest = max(abs(float(finite.min())), abs(float(finite.max())))
     scale = largest if largest > 1e100 or 0 < largest < 1e-100 else 1.0
-    scaled = finite / scale
+    scaled = finite if scale == 1.0 else finite / scale
     return float(scaled.mean()) * scale, float(scaled.std()) * scale
 
 

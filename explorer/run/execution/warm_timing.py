@@ -31,6 +31,8 @@ def warm_timing(
 ) -> Timing:
     """Return the times of the fastest of several warm runs of a plan; ``timing`` contains the times of its first run.
 
+    The remarks about the first run are kept.
+
     ``program`` is the program that has run, if it still exists, and ``run`` is the executor's function. Returns
     ``timing`` itself if the first run was long, or if repeating an operation that is not ``pure`` would have effects.
     """
@@ -54,4 +56,4 @@ def warm_timing(
     runs = [measured(program)]
     while len(runs) < MAX_RUNS and sum(times.nanoseconds for times in runs) < _MAX_TOTAL:
         runs.append(measured(program))
-    return min(runs, key=lambda times: times.nanoseconds)._replace(warm=True)
+    return min(runs, key=lambda times: times.nanoseconds)._replace(warm=True, notes=timing.notes)

@@ -14,12 +14,10 @@ import numpy as np
 from explorer.core.ir.expr import Expr, Operation, kernel_of, kernels
 from explorer.core.types.device import Cuda
 from explorer.core.types.tensor_type import TensorType
-from explorer.ops.base import Ufunc
-from explorer.ops.elementwise.arithmetic import AddN, Select
-from explorer.ops.elementwise.erf import Erf
-from explorer.ops.elementwise.unary import Relu, Sigmoid
+from explorer.ops.base import Elementwise, Ufunc
+from explorer.ops.elementwise.arithmetic import Comparison, Select
 from explorer.ops.manipulation.reshape import Cast
-from explorer.ops.nn.activation import Clip, Gelu
+from explorer.plan.codegen.elements import has_expression
 from explorer.plan.schedule.blocked_kernel import RESULT
 from explorer.plan.schedule.schedule import Kernel
 from explorer.run.kernels.runners import Operands, Values
@@ -38,7 +36,9 @@ class CompiledChain:
         assert isinstance(type_.device, Cuda)
         self._type, self._device = type_, type_.device
         self._reads = [slots[read.uid] for read in kernel.reads]
-        self._kernel = self._device.elementwise_kernel([read.dtype for read in kernel.reads], type_.dtype, source)
+        self._kernel = self._device.elementwise_kernel(
+            [read.dtype for read in kernel.reads], type_.dtype, source, FUNCTIONS
+        )
         self._last, self._out = kernel.nodes[-1], out
         self.failed: Expr | None = None
         """the operation that raised an error in the last run; the chain's last operation represents all of them"""
@@ -123,52 +123,30 @@ _C = {
     **{"Q": "unsigned long long", "f": "float", "d": "double"},
 }
 """NumPy's dtype character → C type; other dtypes have no source"""
-_ANY: dict[np.ufunc, str] = {
-    **{np.add: "{0} + {1}", np.subtract: "{0} - {1}", np.multiply: "{0} * {1}", np.square: "{0} * {0}"},
-    **{np.negative: "-{0}", np.positive: "{0}"},
-    **{np.equal: "{0} == {1}", np.not_equal: "{0} != {1}", np.less: "{0} < {1}", np.less_equal: "{0} <= {1}"},
-    **{np.greater: "{0} > {1}", np.greater_equal: "{0} >= {1}"},
-    **{np.logical_and: "{0} && {1}", np.logical_or: "{0} || {1}", np.logical_not: "!{0}"},
-}
-"""C expressions for operands of any dtype, by ufunc"""
-_FLOATING: dict[np.ufunc, str] = {
-    **{np.divide: "{0} / {1}", np.reciprocal: "1 / {0}", np.absolute: "fabs({0})", np.power: "pow({0}, {1})"},
-    # NaN is returned if either operand is NaN, as in NumPy
-    np.maximum: "isnan({0}) ? {0} : isnan({1}) ? {1} : {0} > {1} ? {0} : {1}",
-    np.minimum: "isnan({0}) ? {0} : isnan({1}) ? {1} : {0} < {1} ? {0} : {1}",
-    **{np.isnan: "isnan({0})", np.isinf: "isinf({0})", np.isfinite: "isfinite({0})"},
-    **{
-        getattr(np, name): f"{function}({{0}})"
-        for name, function in {
-            **dict.fromkeys(("sqrt", "exp", "expm1", "log", "log1p", "log2", "log10", "exp2", "cbrt")),
-            **dict.fromkeys(("sin", "cos", "tan", "sinh", "cosh", "tanh", "floor", "ceil", "trunc", "rint")),
-            **{"arcsin": "asin", "arccos": "acos", "arctan": "atan"},
-        }.items()
-        for function in [function or name]
-    },
-}
-"""C expressions for floating operands, by ufunc"""
-
-
-def _clip(operation: Any) -> str:
-    """Return the C expression of a clip, which keeps NaN because comparisons with NaN are false."""
-    low, high = operation.low, operation.high
-    if any(limit is not None and not np.isfinite(limit) for limit in (low, high)):
-        return ""
-    lower_limited = "{0}" if low is None else f"({{0}} < T({low!r}) ? T({low!r}) : {{0}})"
-    return lower_limited if high is None else f"({lower_limited} > T({high!r}) ? T({high!r}) : {lower_limited})"
-
-
-_OTHERS: dict[type[Operation], Callable[[Any], str]] = {
-    Relu: lambda _: "{0} < 0 ? T(0) : {0}",
-    Sigmoid: lambda _: "1 / (1 + exp(-{0}))",
-    Erf: lambda _: "erf({0})",
-    Gelu: lambda operation: "" if operation.approximate else "T(0.5) * {0} * (1 + erf({0} * T(0.7071067811865476)))",
-    Clip: _clip,
-}
-"""operation class → function from an operation to its C expression, for floating operands and operations that are not
-ufuncs. The expression is "" if there is none, and T is the result's dtype.
+FUNCTIONS = """
+typedef float f32;
+typedef double f64;
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+#endif
+#define UNARY(name, function) \\
+    __device__ inline f32 name##_f32(f32 x) { return function##f(x); } \\
+    __device__ inline f64 name##_f64(f64 x) { return function(x); }
+#define OTHER(type, name, expression) __device__ inline type name(type x) { return expression; }
+#define EXTREME(type, name, less) \\
+    __device__ inline type name(type a, type b) { return a less b || a != a ? a : b; }
+UNARY(abs, fabs) UNARY(floor, floor) UNARY(ceil, ceil) UNARY(trunc, trunc) UNARY(rint, rint) UNARY(sqrt, sqrt)
+UNARY(exp, exp) UNARY(exp2, exp2) UNARY(expm1, expm1) UNARY(log, log) UNARY(log1p, log1p) UNARY(log2, log2)
+UNARY(log10, log10) UNARY(cbrt, cbrt) UNARY(erf, erf) UNARY(sin, sin) UNARY(cos, cos) UNARY(tan, tan)
+UNARY(sinh, sinh) UNARY(cosh, cosh) UNARY(tanh, tanh) UNARY(asin, asin) UNARY(acos, acos) UNARY(atan, atan)
+OTHER(f32, sigmoid_f32, 1 / (1 + expf(-x)))
+OTHER(f64, sigmoid_f64, 1 / (1 + exp(-x)))
+EXTREME(f32, maximum_f32, >) EXTREME(f64, maximum_f64, >) EXTREME(f32, minimum_f32, <) EXTREME(f64, minimum_f64, <)
+__device__ inline f32 pow_f32(f32 a, f32 b) { return powf(a, b); }
+__device__ inline f64 pow_f64(f64 a, f64 b) { return pow(a, b); }
 """
+"""CUDA C functions that the C expressions of operations call"""
 
 
 def source_of(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]], reads: Sequence[Expr]) -> str | None:
@@ -195,32 +173,38 @@ def source_of(steps: Sequence[Expr], operands: Callable[[Expr], tuple[Expr, ...]
 def _expression(step: Expr, names: list[str], dtypes: list[np.dtype[Any]]) -> str | None:
     """Return the C expression of one operation on values with the given names; None if it has none."""
     operation, result = step.operation, step.dtype
-    template: str | None
-    if isinstance(operation, Ufunc) and type(operation).kernel is Ufunc.kernel:
+    computed: Sequence[np.dtype[Any]]
+    if isinstance(operation, Cast) and (result.kind == "f" or result.kind == dtypes[0].kind):
+        computed = dtypes
+    elif not isinstance(operation, Elementwise) or not has_expression(operation):
+        return None
+    elif isinstance(operation, Ufunc):
         computed = operation.ufunc.resolve_dtypes((*dtypes, None))[: len(dtypes)]
-        template = _ANY.get(operation.ufunc)
-        # a sum of booleans is an "or", and small integers wrap around
-        if template is not None and any(dtype.kind == "b" for dtype in computed) and result.kind != "b":
-            return None
-        if template is None and all(dtype.kind == "f" for dtype in computed):
-            template = _FLOATING.get(operation.ufunc)
     elif isinstance(operation, Select):
-        computed, template = (dtypes[0], result, result), "{0} ? {1} : {2}"
-    elif isinstance(operation, Cast) and (result.kind == "f" or result.kind == dtypes[0].kind):
-        computed, template = (dtypes[0],), "{0}"
-    elif isinstance(operation, AddN) and result.kind == "f":
-        computed, template = (result,) * len(dtypes), " + ".join([f"{{{index}}}" for index in range(len(dtypes))])
-    elif type(operation) in _OTHERS and result.kind == "f":
-        computed, template = (result,) * len(dtypes), _OTHERS[type(operation)](operation)
+        computed = (dtypes[0], result, result)
+    elif result.kind == "f":
+        computed = (result,) * len(dtypes)
     else:
         return None
-    if not template or any(dtype.char not in _C for dtype in computed):
+    # a sum of booleans is an "or"
+    if any(dtype.char not in _C for dtype in computed) or (computed[0].kind == "b" and not _takes_booleans(operation)):
         return None
     # Operands are converted as in NumPy: int32 / int32 divides as float64.
     values = [
-        name if dtype == target_dtype else f"({_C[target_dtype.char]}){name}"
+        f"({name})" if dtype == target_dtype else f"(({_C[target_dtype.char]})({name}))"
         for name, dtype, target_dtype in zip(names, dtypes, computed, strict=True)
     ]
+    if isinstance(operation, Cast):
+        expression = values[0]
+    else:
+        is_floating = any(dtype.kind == "f" for dtype in computed)
+        expression = operation.c_expression("f64" if np.dtype(np.float64) in computed else "f32", *values)
+        # functions and quotients are only declared for floating operands
+        if not is_floating and ("_f32(" in expression or "/" in expression):
+            return None
     # The result is cast, because C computes small integers as int, while NumPy wraps around.
-    expression = template.replace("T(", f"({_C[result.char]})(").format(*[f"({value})" for value in values])
     return f"({_C[result.char]})({expression})"
+
+
+def _takes_booleans(operation: Operation) -> bool:
+    return isinstance(operation, (Cast, Comparison)) or getattr(operation, "c_of_booleans", False)

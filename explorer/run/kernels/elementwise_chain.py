@@ -21,7 +21,6 @@ from explorer.core.types.tensor_type import Array, Shape, TensorType
 from explorer.ops.base import Ufunc
 from explorer.plan.schedule.blocked_kernel import BLOCK_BYTES, blocks_of
 from explorer.plan.schedule.schedule import Kernel
-from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL
 from explorer.run.kernels.runners import BoundBlock, BoundStep, Operands, Runner, Steps, Values, run_all
 from explorer.run.runtime.memory import allocate
 from explorer.run.runtime.thread_pool import worth_sharing
@@ -103,8 +102,7 @@ class ElementwiseChain(BlockedRunner):
         type_ = kernel.result.type
         assert isinstance(type_, TensorType)
         assert kernel.blocks is not None
-        order = PIXEL_BY_PIXEL if kernel.channels_last else tuple(range(type_.rank))
-        whole = (type_.shape, order) if type_.nbytes <= BLOCK_BYTES else None
+        whole = (type_.shape, kernel.order) if type_.nbytes <= BLOCK_BYTES else None
         fixed_memory = fixed_memory and out is not None
         steps = Steps(kernel.blocks, kernel.reads, operands, fixed_memory=fixed_memory)
         super().__init__(kernel, steps, slots, out, fixed_memory, whole)
@@ -112,7 +110,7 @@ class ElementwiseChain(BlockedRunner):
     def _cut(self, inputs: list[Array], out: Array) -> list[Callable[[], None]]:
         """Return one task per block: blocks of flat memory if possible, else along the outermost axes."""
         # Flat blocks can fill the cache for any shape.
-        flat = _flattened(inputs, out)
+        flat = flattened(inputs, out)
         if flat is not None:
             return [self._steps.bind(*block) for block in _flat_blocks(*flat)]
         rank = out.ndim
@@ -159,7 +157,7 @@ def blocks(out: Array, max_bytes: int) -> list[Index]:
     return [*itertools.product(*parts)]
 
 
-def _flattened(inputs: list[Array], out: Array) -> tuple[list[Array], Array] | None:
+def flattened(inputs: list[Array], out: Array) -> tuple[list[Array], Array] | None:
     """Return operands and result as flat arrays; None unless each operand is a scalar or dense like the result."""
     memory = out.transpose(sorted(range(out.ndim), key=out.strides.__getitem__, reverse=True))
     if not memory.flags.c_contiguous:

@@ -278,7 +278,8 @@ class Steps:
         return registers
 
     def _allocate_registers(self, shape: Shape, order: tuple[int, ...]) -> RegisterFile:
-        register_shape, inverse_order = tuple([shape[axis] for axis in order]), np.argsort(order)
+        register_shape = tuple([shape[axis] for axis in order])
+        inverse_order = sorted(range(len(order)), key=order.__getitem__)
         specs = [(register_shape, dtype) for dtype in self.registers]
         return functools.partial(
             scratch,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from explorer.core.ir.accumulation import pack_for_tiles, tiles_of
 from explorer.core.ir.expr import Expr
-from explorer.core.ir.tiles import TILE_BYTES, cut
+from explorer.core.ir.tiles import TILE_BYTES, Index, cut
 from explorer.core.types.tensor_type import Array
 from explorer.plan.schedule.schedule import Kernel
 from explorer.run.kernels.elementwise_chain import blocks
@@ -20,12 +20,19 @@ from explorer.run.kernels.runners import BoundBlock, BoundStep, Operands, Steps,
 from explorer.run.runtime.memory import allocate
 from explorer.run.runtime.thread_pool import worth_sharing
 
+_Finish: TypeAlias = Callable[[Index], list[Callable[[], None]]]
+"""function that returns the steps on a tile"""
+CompiledSteps: TypeAlias = Callable[[Callable[[Expr], Array], Array], tuple[_Finish, bool] | None]
+"""function that receives the value of each operand, and the result, and returns the steps on a tile, and whether they
+read a copy of an operand; None: the steps could not be compiled"""
+
 
 class TiledEpilogue:
     """Operation computed tile by tile, followed by elementwise operations on each tile.
 
     With ``fixed_memory``, operands have fixed addresses, so tiles are created only once. With ``constant``, the operand
-    that the operation packs never changes, so the packed copy is kept.
+    that the operation packs never changes, so the packed copy is kept. ``compiled`` computes the elementwise
+    operations, unless it returns None.
     """
 
     def __init__(
@@ -36,7 +43,9 @@ class TiledEpilogue:
         out: Array | None,
         fixed_memory: bool,
         constant: bool,
+        compiled: CompiledSteps | None = None,
     ) -> None:
+        self._slots, self._compiled = slots, compiled
         self._kind, self._out, self._last = kernel.result.type, out, kernel.channels_last
         self._anchor = kernel.nodes[0]
         operation = self._anchor.operation
@@ -51,6 +60,8 @@ class TiledEpilogue:
         if kernel.blocks is not None:
             self._steps = Steps(kernel.blocks, kernel.reads, operands, fixed_memory=self._fixed_memory)
         self._reads = [] if self._steps is None else [slots[read.uid] for read in self._steps.reads]
+        self._copies = False
+        """whether the compiled steps read a copy of an operand, which is made in each run"""
         self._prepared: Any = None
         self._tasks: list[Callable[[], None]] = []
         self._failed: Expr | None = None
@@ -69,11 +80,11 @@ class TiledEpilogue:
         tasks = self._tasks
         if not tasks:
             try:
-                tasks = self._cut(out, [values[slot] for slot in self._reads], [values[slot] for slot in self._sources])
+                tasks = self._cut(out, values)
             except Exception:
                 self._failed = self._anchor
                 raise
-            if self._fixed_memory:
+            if self._fixed_memory and not self._copies:
                 self._tasks = tasks
         run_all(tasks, self.shared)
         return out
@@ -87,14 +98,12 @@ class TiledEpilogue:
             return [(task, None, self._anchor)]
         steps: list[BoundStep] = [(task.make, None, self._anchor)]
         for block in task.finish:
-            if not isinstance(block, BoundBlock):
-                return None
-            steps += block.bound_steps()
+            steps += block.bound_steps() if isinstance(block, BoundBlock) else [(block, None, None)]
         return steps
 
-    def _cut(self, out: Array, reads: list[Array], operands: list[Array]) -> list[Callable[[], None]]:
+    def _cut(self, out: Array, values: Values) -> list[Callable[[], None]]:
         """Return one task per tile, which computes the product and then the epilogue."""
-        operation, steps = self._anchor.operation, self._steps
+        operation, operands = self._anchor.operation, [values[slot] for slot in self._sources]
         prepared = self._prepared
         if prepared is None:
             prepared = pack_for_tiles(operation, self._anchor.dtype, operands)
@@ -102,15 +111,29 @@ class TiledEpilogue:
                 self._prepared = prepared
         # The product has separate memory if the result's memory is unsuitable for it.
         product = allocate(self._anchor.tensor_type, self._last) if self._has_own_product else out
-        tasks: list[Callable[[], None]] = []
-        for index, compute in tiles_of(operation, product, prepared, operands):
-            if steps is None:
-                tasks.append(compute)
-            else:
-                inputs = [cut(array, index, out.ndim) for array in [*reads, product]]
-                part: Any = (*index, ...)  # with the ellipsis, it remains an array if it has only one element
-                tasks.append(_FinishedTile(self, compute, _finishing(steps, inputs, out[part])))
-        return tasks
+        tiles = tiles_of(operation, product, prepared, operands)
+        if self._steps is None:
+            return [compute for _, compute in tiles]
+        finish = self._finish(self._steps, out, product, values)
+        return [_FinishedTile(self, compute, finish(index)) for index, compute in tiles]
+
+    def _finish(self, steps: Steps, out: Array, product: Array, values: Values) -> _Finish:
+        """Return a function that returns the elementwise steps on a tile."""
+
+        def array_of(node: Expr) -> Array:
+            return product if node is self._anchor else values[self._slots[node.uid]]
+
+        compiled = None if self._compiled is None else self._compiled(array_of, out)
+        if compiled is not None:
+            finish, self._copies = compiled
+            return finish
+        reads = [*[values[slot] for slot in self._reads], product]
+
+        def in_blocks(index: Index) -> list[Callable[[], None]]:
+            part: Any = (*index, ...)  # with the ellipsis, it remains an array if it has only one element
+            return _finishing(steps, [cut(array, index, out.ndim) for array in reads], out[part])
+
+        return in_blocks
 
     def run(self, compute: Callable[[], None]) -> None:
         """Compute a tile of the product; if this fails, store the product as the failed operation."""

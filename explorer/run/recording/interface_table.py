@@ -6,9 +6,11 @@ Node labels do not suffice: one value may be two outputs, and a leaf may be an i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 
 from explorer.core.ir.expr import Expr
+from explorer.core.ir.recording_context import Scope
 from explorer.record import InterfaceRow, Recording
 
 
@@ -20,20 +22,53 @@ class InterfaceValue(NamedTuple):
     node: Expr
 
 
+class OperatorOperands(NamedTuple):
+    """Formal names of an operator's inputs and outputs, as in FileOperator, and the values of its outputs.
+
+    ``definition`` is the payload of the operator's box.
+    """
+
+    definition: object
+    parameters: tuple[tuple[str, int], ...]
+    output_names: tuple[str, ...]
+    outputs: tuple[Any, ...]
+
+
 class Interface(NamedTuple):
-    """Inputs and outputs of a model, and the (name, value) pairs that its file states about itself."""
+    """Inputs and outputs of a model, (name, value) pairs that its file states about itself, and its operators."""
 
     values: Sequence[InterfaceValue] = ()
     metadata: Sequence[tuple[str, str]] = ()
+    operators: Sequence[OperatorOperands] = ()
 
-    def record(self, recording: Recording, ids: Mapping[int, int]) -> None:
-        """Add the interface to a recording; a value without a recorded node has no row."""
+    def record(self, recording: Recording, ids: Mapping[int, int], boxes: Sequence[Scope | None]) -> None:
+        """Add the interface to a recording; ``boxes`` contains the scope of each scope row.
+
+        A value without a recorded node has no row.
+        """
+        # Boxes of inner graphs have other definitions, whose operands may have the same names. An inner graph may have
+        # been recorded several times, of which the plan uses one.
+        operands: dict[int, OperatorOperands] = {}
+        for each in self.operators:
+            if id(each.definition) not in operands or any(_node(value, ids) >= 0 for value in each.outputs):
+                operands[id(each.definition)] = each
+        for index, row in enumerate(recording.operators):
+            box = boxes[row.scope]
+            if box is not None and (own := operands.get(id(box.payload))) is not None:
+                nodes = [_node(value, ids) for value in own.outputs]
+                results = tuple(zip(own.output_names, nodes, strict=True))
+                recording.operators[index] = replace(row, parameters=own.parameters, results=results)
         recording.interface = [
             InterfaceRow(value.direction, value.name, ids[value.node.uid])
             for value in self.values
             if value.node.uid in ids
         ]
         recording.metadata = [*self.metadata]
+
+
+def _node(value: object, ids: Mapping[int, int]) -> int:
+    """Return the node of a value; −1 if it was not recorded."""
+    return ids.get(value.uid, -1) if isinstance(value, Expr) else -1
 
 
 NO_INTERFACE = Interface()

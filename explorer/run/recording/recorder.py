@@ -7,7 +7,7 @@ decisions about batches contain measured kernel times.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
@@ -32,6 +32,7 @@ from explorer.record import (
     Explanation,
     FileOperator,
     Group,
+    OperatorType,
     Port,
     Recording,
     Run,
@@ -43,7 +44,9 @@ from explorer.record.batches import Batch, trace_batches
 from explorer.record.compositions.find import compositions
 from explorer.record.escape import shortened
 from explorer.record.layer_rows import Layer as LayerRow
+from explorer.record.reasons import counted_text
 from explorer.record.rows import in_order
+from explorer.run.recording.code_rows import codes
 from explorer.run.recording.gradient_tables import gradients
 from explorer.run.recording.interface_table import NO_INTERFACE, Interface
 from explorer.run.recording.node_rows import NodeRows, attribute_text, fingerprint
@@ -74,8 +77,8 @@ def build(
     recording, ids = tables.recording, tables.ids
     nodes = _enter_graph(tables, graph)
     recording.compositions = compositions(recording, numbers(nodes))
-    interface.record(recording, ids)
-    recording.schedule = schedule(planned, ids)
+    interface.record(recording, ids, tables.boxes)
+    recording.schedule, recording.codes = schedule(planned, ids), codes(planned, recording, ids)
     subjects = [tuple([ids[node.uid] for node in decision.subjects]) for decision in graph.decisions]
     produced = [tuple([ids[n.uid] for n in decision.produced if n.uid in ids]) for decision in graph.decisions]
     measured = _batch_times(recording, graph, subjects, produced, run.steps) if run is not None else {}
@@ -112,7 +115,7 @@ def _enter_graph(tables: NodeRows, graph: PlanGraph) -> list[Expr]:
     recording.source_texts = source_texts(tables.recorded_lines)
     recording.gradients = gradients(graph, expressions_, ids)
     recording.layers, recording.ports = layers(tables.boxes), ports(tables.boxes, ids)
-    recording.operators = operators(tables.boxes)
+    recording.operators, recording.operator_types = operators(tables.boxes)
     for decision, node in graph.removed:
         # Only the first decision that removed a node counts.
         if nodes.gone[ids[node.uid]] < 0:
@@ -289,15 +292,25 @@ class _Defined(Protocol):
     def inputs(self) -> Sequence[str]: ...
     @property
     def outputs(self) -> Sequence[str]: ...
+    @property
+    def documentation(self) -> OperatorType | None: ...
+    @property
+    def implied(self) -> Collection[str]: ...
+    @property
+    def metadata(self) -> Sequence[tuple[str, str]]: ...
 
 
-def operators(boxes: Sequence[Scope | None]) -> list[FileOperator]:
-    """Return a row for each operator of a model file; ``boxes`` contains the scope of each scope row."""
-    return [
-        file_operator(index, box.payload)
-        for index, box in enumerate(boxes)
-        if box is not None and box.kind == "file" and _is_definition(box.payload)
-    ]
+def operators(boxes: Sequence[Scope | None]) -> tuple[list[FileOperator], list[OperatorType]]:
+    """Return a row for each operator of a model file, and their types; ``boxes`` has the scope of each scope row."""
+    rows: list[FileOperator] = []
+    types: dict[int, tuple[int, OperatorType]] = {}
+    """type of an operator and its row, by identity, since the operators of a type share it"""
+    for index, box in enumerate(boxes):
+        if box is not None and box.kind == "file" and _is_definition(box.payload):
+            type = box.payload.documentation
+            row = -1 if type is None else types.setdefault(id(type), (len(types), type))[0]
+            rows.append(file_operator(index, box.payload, row))
+    return rows, [type for _, type in types.values()]
 
 
 def _is_definition(payload: object) -> TypeGuard[_Defined]:
@@ -305,8 +318,8 @@ def _is_definition(payload: object) -> TypeGuard[_Defined]:
     return all(hasattr(payload, name) for name in ("arguments", "weights", "doc", "inputs", "outputs"))
 
 
-def file_operator(scope: int, operator: _Defined) -> FileOperator:
-    """Return the row of an operator, whose box has the scope row ``scope``."""
+def file_operator(scope: int, operator: _Defined, documentation: int = -1) -> FileOperator:
+    """Return the row of an operator, whose box has the scope row ``scope``, and its type the row ``documentation``."""
     weights = [
         (name, f"{weight.key} · {'×'.join(map(str, weight.shape)) or 'scalar'} {weight.dtype}")
         for name, weight in operator.weights.items()
@@ -314,7 +327,27 @@ def file_operator(scope: int, operator: _Defined) -> FileOperator:
     attributes = [(name, attribute_text(value)) for name, value in operator.arguments.items()]
     names = tuple(operator.inputs), tuple(operator.outputs)
     doc = shortened(" ".join(operator.doc.splitlines()))
-    return FileOperator(scope, tuple(attributes), tuple(weights), doc, *names)
+    return FileOperator(
+        scope,
+        tuple(attributes),
+        tuple(weights),
+        doc,
+        *names,
+        documentation=documentation,
+        implied=tuple([name for name in operator.arguments if name in operator.implied]),
+        stated=_stated(operator.metadata),
+    )
+
+
+def _stated(metadata: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of an operator with short values; if there are too many, the last pair counts the others."""
+    pairs = [(shortened(name, _VALUE), shortened(" ".join(value.split()), _VALUE)) for name, value in metadata[:_PAIRS]]
+    left = len(metadata) - len(pairs)
+    return (*pairs, *[("…", counted_text(left, "more value"))] * (left > 0))
+
+
+_PAIRS, _VALUE = 20, 200
+"""maximum number of pairs about an operator, and of characters of a name or value"""
 
 
 def layers(boxes: Sequence[Scope | None]) -> list[LayerRow]:

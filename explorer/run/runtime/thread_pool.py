@@ -65,9 +65,16 @@ class _Blas(AbstractContextManager[None]):
     def __init__(self) -> None:
         # This makes NumPy load its BLAS, since threadpoolctl only sees loaded libraries.
         np.matmul(np.ones((2, 2)), np.ones((2, 2)))
-        self._controller = ThreadpoolController().select(user_api="blas")
-        self._libraries = self._controller.lib_controllers
+        self._libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+        # of libraries whose threads only the thread that first set their number may limit
+        self._give_up = [
+            library.clear_controlling_thread
+            for library in self._libraries
+            if hasattr(library, "clear_controlling_thread")
+        ]
         self._previous: list[int] = []
+        self._limits = False
+        """whether BLAS has several threads outside ``with``"""
         self._owner: int | None = None
         # No other lock is acquired while this one is held, so it needs no place in a lock order.
         self._lock = threading.Lock()
@@ -87,11 +94,6 @@ class _Blas(AbstractContextManager[None]):
     def _counts(self) -> list[int]:
         return [library.num_threads or 1 for library in self._libraries]
 
-    def _limits(self) -> bool:
-        """Return whether BLAS has several threads; limiting a single thread would cost as much as a dozen small
-        kernels."""
-        return max(self._previous, default=1) > 1
-
     def __enter__(self) -> None:
         try:
             self._acquire()
@@ -104,7 +106,9 @@ class _Blas(AbstractContextManager[None]):
             if self._owner is None:
                 self._previous = self._counts()
                 self._owner = threading.get_ident()
-                if self._limits():
+                # Limiting a single thread would cost as much as a dozen small kernels.
+                self._limits = max(self._previous, default=1) > 1
+                if self._limits:
                     for library in self._libraries:
                         library.set_num_threads(1)
 
@@ -118,12 +122,11 @@ class _Blas(AbstractContextManager[None]):
     def _restore(self) -> None:
         with self._lock:
             if self.is_owner:
-                if self._limits():
+                if self._limits:
                     for library, count in zip(self._libraries, self._previous, strict=True):
                         library.set_num_threads(count)
-                    # Only one thread at a time may use threadpoolctl, from the start to the end of its ``with``.
-                    with self._controller.limit():
-                        pass
+                    for give_up in self._give_up:  # other threads may then use threadpoolctl
+                        give_up()
                 self._owner = None
 
 

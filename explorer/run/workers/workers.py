@@ -98,7 +98,8 @@ class Workers:
                 rule="workers must be open while something runs on them",
                 fix="with ex.Workers(2) as workers: …",
             )
-        return sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+        # client.scheduler_info() may return the reply to Dask's periodic request, which lists no workers.
+        return sorted(self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"])
 
     def network(self, names: list[str]) -> Network:
         """Return the network of the workers ``names``, with the costs of its connections."""

@@ -53,7 +53,7 @@ class _Named(Optimizer):
                 _GROUPS,
             ]
         )
-        cls.__doc__ = f"{cls.__doc__} Its rule is\n\n    {cls.rule_class.__doc__}"
+        cls.__doc__ = f"{cls.__doc__}\n\n{inspect.cleandoc(cls.rule_class.__doc__ or '')}"
 
 
 class SGD(_Named):

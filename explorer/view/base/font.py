@@ -13,6 +13,8 @@ PORT_CHARACTER, PORT_BESIDES = 5, 12
 """width of a character of a port name, and the space next to the name"""
 LEVEL = 24
 """maximum height difference between the ends of a level edge, along which port names are drawn"""
+SHORT = 58
+"""px between the heights of an edge's ends below which its ✗ is near its start, where no kernel's title is"""
 NUMBER_BESIDES = 4
 """px between a number and the item to its right; one digit fits into the padding of the box around the item"""
 

@@ -13,7 +13,7 @@ from explorer.record.compare.comparison import Comparison, Regrouped
 from explorer.record.escape import visible
 from explorer.record.reasons import counted_text
 from explorer.view.compare.pair_payload import MAX_ROWS, Count, counted, folds, option_text, title
-from explorer.view.export.decision_lines import decision_lines
+from explorer.view.export.decision_lines import decision_line, decision_lines
 from explorer.view.model.labels import source_text
 
 _LISTED = 40
@@ -30,7 +30,7 @@ def text(comparison: Comparison, *, measured: bool = False, nodes: bool = False)
     operators = comparison.operators
     is_whole = nodes or operators is None or operators.equal
     lines = [f"{title(comparison.before)} → {title(comparison.after)}"]
-    for name, pair in comparison.options.items():
+    for name, pair in () if comparison.is_across else comparison.options.items():
         lines.append(f"option {name}: {' → '.join([option_text(value) or 'nothing' for value in pair])}")
     if operators is not None:
         lines += operators.lines()
@@ -40,13 +40,8 @@ def text(comparison: Comparison, *, measured: bool = False, nodes: bool = False)
     rows = [Count("", "before", "after", "difference" if any(row.difference for row in counts) else ""), *counts]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines += [f"  {a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}  {d}".rstrip() for a, b, c, d in rows]
-    for side, recording, decisions in (
-        ("before", comparison.before, comparison.decisions_before),
-        ("after", comparison.after, comparison.decisions_after),
-    ):
-        if decisions and is_whole:
-            lines.append(f"decisions only {side}: {len(decisions):,}")
-            lines += _limited([f"  {line}" for line in decision_lines(recording, decisions)])
+    if is_whole and not comparison.is_across:
+        lines += _decision_lines(comparison)
     if is_whole:
         lines += _kernel_lines(comparison)
     if comparison.weights is not None:
@@ -78,6 +73,34 @@ def _pair(comparison: Comparison, node: int) -> str:
     names = dict.fromkeys([comparison.before.label(node), comparison.after.label(other)])
     locations = dict.fromkeys([source_text(comparison.before, node), source_text(comparison.after, other)])
     return ", ".join(part for part in (" → ".join(names), " → ".join(filter(None, locations))) if part)
+
+
+def _decision_lines(comparison: Comparison) -> list[str]:
+    """Return the decisions about the same nodes that changed, and those of one side only."""
+    changed, lines = comparison.changed, list[str]()
+    if changed:
+        pairs = [
+            (
+                decision_line(comparison.before, comparison.before.decisions[old]),
+                decision_line(comparison.after, comparison.after.decisions[new]),
+            )
+            for old, new in changed.items()
+        ]
+        rows = [
+            f"  {' · '.join(filter(None, [new.stage, new.location]))}: was {old.mark} {old.sentence} [{old.code}], "
+            f"now {new.mark} {new.sentence} [{new.code}]"
+            for old, new in pairs
+        ]
+        lines += [f"decisions about the same nodes that changed: {len(changed):,}", *_limited(_merge_equal(rows))]
+    for side, recording, paired in (
+        ("before", comparison.before, {*comparison.decisions, *changed}),
+        ("after", comparison.after, {*comparison.decisions.values(), *changed.values()}),
+    ):
+        decisions = [decision for number, decision in enumerate(recording.decisions) if number not in paired]
+        if decisions:
+            lines.append(f"decisions only {side}: {len(decisions):,}")
+            lines += _limited([f"  {line}" for line in decision_lines(recording, decisions)])
+    return lines
 
 
 def _kernel_lines(comparison: Comparison) -> list[str]:

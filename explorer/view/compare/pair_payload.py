@@ -56,7 +56,9 @@ def paired(comparison: Comparison) -> dict[str, Any]:
     data = {
         "titles": [title(comparison.before), title(comparison.after)],
         "options": [
-            [name, option_text(before), option_text(after)] for name, (before, after) in comparison.options.items()
+            [name, option_text(before), option_text(after)]
+            for name, (before, after) in comparison.options.items()
+            if not comparison.is_across
         ],
         "start": list(start(comparison, steps["nodes"])),
         "operators": [] if comparison.operators is None else comparison.operators.lines(),

@@ -1,4 +1,4 @@
-"""Cost reports as text: declined decisions with their estimated cost, and batches with their gain."""
+"""Cost reports as text: slowest kernels, declined decisions with their estimated cost, and batches with their gain."""
 
 from __future__ import annotations
 
@@ -10,8 +10,31 @@ from explorer.view.export.decision_lines import decision_line
 from explorer.view.model.decision_facts import NOT_RUN
 from explorer.view.model.stage_texts import machine_text
 
+_SLOWEST, _NAMED = 5, 4
+"""maximum numbers of listed kernels and of named nodes of each"""
 _LISTED = 20
 """maximum number of listed declined decisions"""
+
+
+def times(recording: Recording) -> str:
+    """Return the kernels with the longest estimated times, and their share; "" for fewer than two kernels.
+
+    Times measured in a run are left out, because they differ between runs.
+    """
+    kernels = recording.schedule.kernels if recording.schedule else ()
+    known = [(kernel.estimate, number) for number, kernel in enumerate(kernels) if kernel.estimate is not None]
+    whole = sum(time for time, _ in known)
+    if len(known) < 2 or not whole:
+        return ""
+    known.sort(key=lambda row: (-row[0], row[1]))
+    lines = [f"where the time is: {micros_text(whole)} estimated for {machine_text(recording)}, the slowest first"]
+    for time, number in known[:_SLOWEST]:
+        names = [recording.named_label(node) for node in kernels[number].nodes]
+        named = " → ".join([*names[:_NAMED], *["…"] * (len(names) > _NAMED)])
+        lines.append(f"  {micros_text(time):>8}  {100 * time / whole:>3.0f} %  kernel {number + 1}: {named}")
+    rest = len(known) - _SLOWEST
+    lines += [f"  … and {rest:,} more"] * (rest > 0)
+    return "\n".join(visible(line) for line in lines) + "\n"
 
 
 def costs(recording: Recording) -> str:

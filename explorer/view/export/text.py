@@ -19,7 +19,13 @@ from explorer.record.glossary import GLOSSARY
 from explorer.record.layer_rows import layer_lines
 from explorer.record.reasons import bytes_text, counted_text, short_counted_text
 from explorer.view.export.decision_lines import decision_lines
-from explorer.view.model.stage_texts import most_live_text, peak_text, stage_counts, without_reuse_text
+from explorer.view.model.stage_texts import (
+    live_values_text,
+    most_live_text,
+    peak_text,
+    stage_counts,
+    without_reuse_text,
+)
 from explorer.view.model.totals import of_scopes
 from explorer.view.tree.box_tree import scope_name
 
@@ -52,10 +58,10 @@ def text(recording: Recording, *, short: bool = False) -> str:
         lines += _decision_lines(recording, recording.decisions[stage.first : stage.last], cut)
     if not recording.decisions:
         lines += _node_lines(recording)
-    lines += _schedule_lines(recording, cut)
+    lines += _schedule_lines(recording, cut, short)
     lines += _scope_lines(recording)
     lines += _layer_lines(recording, short)
-    lines += _metadata_lines(recording)
+    lines += _metadata_lines(recording, short)
     counts = Counter([row.name for row in recording.compositions])
     if counts:
         lines.append(f"found: {', '.join([f'{name} ×{count:,}' for name, count in sorted(counts.items())])}")
@@ -140,7 +146,7 @@ def _layer_lines(recording: Recording, short: bool) -> list[str]:
     return [f"layers: {len(recording.layers):,}", *lines] if lines else []
 
 
-def _metadata_lines(recording: Recording) -> list[str]:
+def _metadata_lines(recording: Recording, short: bool) -> list[str]:
     """List what a model file states about itself and about its operators."""
     lines = [f"  {name}: {value}" for name, value in recording.metadata[:_METADATA]]
     if len(recording.metadata) > _METADATA:
@@ -149,6 +155,16 @@ def _metadata_lines(recording: Recording) -> list[str]:
     lines += [f"  {scope_name(recording, row.scope)}: {row.doc}" for row in described[:_METADATA]]
     if len(described) > _METADATA:
         lines.append(f"  … and {counted_text(len(described) - _METADATA, 'more described operator')}")
+    stated = [(row, name, value) for row in recording.operators for name, value in row.stated]
+    if short and stated:
+        # Exporters give every operator the same names, so values would fill the short text.
+        counts = Counter([name for _, name, _ in stated])
+        lines.append(f"  about operators: {', '.join([f'{name} ×{count:,}' for name, count in counts.most_common(8)])}")
+        lines += [f"  … and {counted_text(len(counts) - 8, 'more name')}"] * (len(counts) > 8)
+        return ["the file states:", *lines]
+    lines += [f"  {scope_name(recording, row.scope)}: {name}: {value}" for row, name, value in stated[:_METADATA]]
+    if len(stated) > _METADATA:
+        lines.append(f"  … and {counted_text(len(stated) - _METADATA, 'more value')} about operators")
     return ["the file states:", *lines] if lines else []
 
 
@@ -167,7 +183,7 @@ def _node_lines(recording: Recording) -> list[str]:
     return lines
 
 
-def _schedule_lines(recording: Recording, cut: bool) -> list[str]:
+def _schedule_lines(recording: Recording, cut: bool, short: bool) -> list[str]:
     schedule = recording.schedule
     if schedule is None:
         return []
@@ -176,6 +192,8 @@ def _schedule_lines(recording: Recording, cut: bool) -> list[str]:
     sizes += [counted_text(len(schedule.buffers), "buffer")] * has_buffers
     memory = [peak_text(recording), most_live_text(recording), without_reuse_text(recording)]
     lines = [f"schedule: {'; '.join(filter(None, [', '.join(sizes), *memory]))}"]
+    values = "" if short else live_values_text(recording)
+    lines += [f"  {values}"] * bool(values)
     if any(kernel.level is not None for kernel in schedule.kernels):
         lines += [f"  {term}: {GLOSSARY[term]}" for term in ("level", "chain")]
     numbered = list(enumerate(schedule.kernels, 1))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence, Set
 
 from explorer.record import Decision, Recording
 from explorer.record.escape import visible
-from explorer.record.node_decisions import decisions_about, pair_answer
+from explorer.record.node_decisions import absorption, decisions_about, pair_answer, replacements
 from explorer.record.reasons import counted_text, fact_text
 from explorer.view.export.decision_lines import DecisionLine, decision_line
 from explorer.view.export.text import kernel_line
@@ -71,20 +72,22 @@ def why_pair(recording: Recording, nodes: Sequence[int], others: Sequence[int], 
         raise ValueError(f"node {wrong[0]} is not in this recording: it has nodes 0 to {count - 1}")
     answer = pair_answer(recording, nodes, others)
     missing = [] if answer.is_common else ["no decision is about both"]
-    cards, further = (
-        [
-            line
-            for number in numbers
-            for line in (str(decision_line(recording, recording.decisions[number])), *_author_lines(recording, number))
-        ]
-        for numbers in (answer.cards, answer.further)
-    )
+    cards, further = (_counted_lines(recording, numbers) for numbers in (answer.cards, answer.further))
     lines = [*cards, *missing, *answer.sentences, *further]
     labels = [
         name or ", ".join(dict.fromkeys(map(recording.named_label, side)))
         for name, side in zip(names, (nodes, others), strict=True)
     ]
     return "\n".join(visible(line) for line in [" and ".join(labels), *[f"  {line}" for line in lines]]) + "\n"
+
+
+def _counted_lines(recording: Recording, numbers: Sequence[int]) -> list[str]:
+    """List decisions with their authors; equal ones are counted: ``… [library] ×2``."""
+    counts = Counter(
+        (decision_line(recording, recording.decisions[number]), tuple(_author_lines(recording, number)))
+        for number in numbers
+    )
+    return [part for (line, authors), count in counts.items() for part in (str(line._replace(times=count)), *authors)]
 
 
 def _origins(recording: Recording, nodes: Sequence[int]) -> list[str]:
@@ -178,28 +181,43 @@ def _code_lines(recording: Recording, kernel: int, node: int) -> list[str]:
     return [f"    {code.language} {number}: {text[number - 1]}" for number in numbers]
 
 
+def _replacement(recording: Recording, decision: int, new: int) -> str:
+    """Return ``replaced by softmax (rule SoftmaxPattern, stage simplify)``, or ``merged into …`` for equal nodes."""
+    row = recording.decisions[decision]
+    stage = recording.stages[row.stage]
+    verb = "merged into" if stage.decides == "merging" else "replaced by"
+    return f"{verb} {recording.label(new)} (rule {row.rule}, stage {stage.name})"
+
+
 def _final_state(recording: Recording, node: int) -> list[str]:
     """Describe the node's final state and the kernels that compute it."""
     nodes = recording.nodes
     final = recording.resolver(recording.end).get(node, node)
     account = recording.provenance.nodes.get(node)
     lines = []
-    if final != node:
-        lines.append(f"replaced by {recording.label(final)} in the final graph")
+    if chain := replacements(recording, node):
+        lines.append("; then ".join([_replacement(recording, *step) for step in chain]))
     elif batched := _batched_nodes(recording, node):
         lines.append(
             f"in the final graph it is a row of {recording.label(batched[0])} · {recording.named_type_text(batched[0])}"
         )
-    elif account is not None and account.fate == "absorbed":
-        lines.append("absorbed: what replaced its readers does its work, so nothing reads it")
-    elif nodes.gone[node] >= 0:
-        lines.append("removed: nothing reads it")
+    if row := absorption(recording, node):
+        it = f"{recording.label(final)} is" if final != node else ""
+        lines.append(
+            f"{it} absorbed: {recording.label(row.changed)}, which is computed from it, is".lstrip()
+            + f" {_replacement(recording, row.decision, row.new)}"
+        )
+    elif nodes.gone[final] >= 0 and not _batched_nodes(recording, final):
+        stage = recording.stages[recording.decisions[nodes.gone[final]].stage]
+        lines.append(f"removed in the stage {stage.name}: nothing reads it")
     kernels = recording.schedule.kernels if recording.schedule else ()
     own = [number for number, kernel in enumerate(kernels) if final in kernel.nodes]
     for number in own:
         lines.append(f"kernel {kernel_line(recording, number + 1, kernels[number]).strip()}")
         lines += _code_lines(recording, number, final)
     others = [number for number in account.kernels if number not in own] if account is not None else []
+    if row:  # the kernel of the result, rather than those that compute parts of it, such as a product of weights
+        others = list(recording.kernels_of().get(row.result, others))
     for number in others[:_KERNELS]:
         lines.append(f"computed in kernel {kernel_line(recording, number + 1, kernels[number]).strip()}")
     if len(others) > _KERNELS:

@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
+from math import ceil
+from pathlib import PurePath
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,6 +19,9 @@ from explorer.record import Recording
 from explorer.view.base.markup import Markup
 from explorer.view.model.heat import HeatMetric
 from explorer.view.replay.steps import position_at, whole_stage
+
+_WIDEST = 25
+"""largest width in cm that is tried: the text of a page in landscape format"""
 
 
 @dataclass(frozen=True)
@@ -124,12 +129,30 @@ def legible(recording: Recording, state: ViewState) -> tuple[int | None, float |
     raise AssertionError("unreachable")
 
 
+def legible_width(recording: Recording, state: ViewState) -> float | None:
+    """Return a larger width in cm at which a state's picture is legible, or None; rows become fewer with the width."""
+    from explorer.view.picture.paper import IllegibleError
+
+    for width in range(ceil(state.width or 0) + 1, _WIDEST + 1):
+        try:
+            _printed(recording, replace(state, width=width))
+        except IllegibleError:
+            continue
+        return float(width)
+    return None
+
+
 def _picture(recording: Recording, state: ViewState) -> str:
+    from explorer.view.layout.placed_model import draw
+    from explorer.view.picture.paper import widest
     from explorer.view.picture.svg import svg
 
     drawn: dict[str, Any] = {
         name: getattr(state, name) for name in ("theme", "open_boxes", "direction", "depth", "edge_types")
     }
+    if state.width is not None:
+        # With the shapes of weights, a net of a few layers would be too high for a page.
+        drawn |= {"wrap": widest(state.width), "drawing": draw(recording, has_weights=False)}
     whole = None if state.step is None else whole_stage(recording, state.step, state.stage)
     return svg(recording, state.position(recording), stage=whole, **drawn)
 
@@ -138,6 +161,18 @@ def _dot(recording: Recording, state: ViewState) -> str:
     from explorer.view.export.dot import to_graphviz
 
     return str(to_graphviz(recording, state.position(recording)).source)
+
+
+def _mermaid(recording: Recording, state: ViewState) -> str:
+    from explorer.view.export.mermaid import mermaid
+
+    return mermaid(recording, state.position(recording), state.direction)
+
+
+def _graphml(recording: Recording, state: ViewState) -> str:
+    from explorer.view.export.graphml import graphml
+
+    return graphml(recording, state.position(recording))
 
 
 def _text(recording: Recording, state: ViewState) -> str:
@@ -152,13 +187,38 @@ def _json(recording: Recording, state: ViewState) -> str:
     return json.dumps(to_json(recording), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
+def _trace(recording: Recording, state: ViewState) -> str:
+    from explorer.view.export.chrome_trace import chrome_trace
+
+    return chrome_trace(recording)
+
+
+def _c(recording: Recording, state: ViewState) -> str:
+    functions: dict[str, str] = {}
+    for code in recording.codes.values():
+        if code.language == "C":
+            # Kernels with equal code share a function.
+            functions.setdefault(code.text.partition("(")[0].rpartition(" ")[2], code.text)
+    return "\n".join(functions.values())
+
+
 WRITERS: Mapping[str, Callable[[Recording, ViewState], str | bytes]] = {
     ".html": _html,
     ".svg": _svg,
     ".png": _png,
     ".pdf": _pdf,
     ".dot": _dot,
+    ".mmd": _mermaid,
+    ".graphml": _graphml,
     ".txt": _text,
     ".json": _json,
+    ".trace.json": _trace,
+    ".c": _c,
 }
 """file extension → writer; text and data contain all steps, regardless of the view's step"""
+
+
+def extension_of(name: str) -> str:
+    """Return the extension of a file name in lower case: ".trace.json" of "run.trace.json", else the last suffix."""
+    lowered = name.lower()
+    return ".trace.json" if lowered.endswith(".trace.json") else PurePath(lowered).suffix

@@ -66,7 +66,6 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
     if new_boxes := folder.blocks(edges):
         edges, recorded = lifted(tree, slots)
         folder.structure.enter(tree, new_boxes, recorded)
-    is_changed = False
     for box in tree.postorder():
         items = tree.boxes[box].items
         if tree.boxes[box].kind in FOLDED:
@@ -77,12 +76,10 @@ def fold(recording: Recording, slots: Slots, tree: Tree) -> None:
         joined += folder.repeats(items, edges[box], joined)
         if joined:
             folder.join(box, joined)
-            is_changed = True
-    if is_changed:
+    if large := [box for box in tree.postorder() if len(tree.boxes[box].items) > MAX_ITEMS]:
         edges = lift(tree, slots.edges)
-    for box in tree.postorder():
-        if len(tree.boxes[box].items) > MAX_ITEMS:
-            folder.cut(box, edges[box] if box < len(edges) else [])
+        for box in large:
+            folder.cut(box, edges[box])
     tree.compact()
 
 
@@ -217,6 +214,8 @@ class _Folder:
 
     def chains(self, items: list[BoxItem], edges: Edges) -> list[Joined]:
         """Find long chains: each operation is read only by the next, which reads only it or is the same operation."""
+        if len(items) < CHAIN:
+            return []
         follower: dict[int, int] = {}
         fed: set[int] = set()
         for tail, head in edges:
@@ -248,6 +247,8 @@ class _Folder:
 
         Recorded items are kept separate from items that passes produced.
         """
+        if len(items) < EQUAL_NEIGHBOURS:
+            return []
         taken = {member for group in joined for member in group.members}
         candidates = [index for index, item in enumerate(items) if index not in taken and self._is_stackable(item)]
         if len(candidates) < EQUAL_NEIGHBOURS:
@@ -282,6 +283,8 @@ class _Folder:
 
     def leaves(self, items: list[BoxItem], edges: Edges, joined: Sequence[Joined]) -> list[Joined]:
         """Find leaves with the same readers, many of one type or very many of any types, and leaves of stacks."""
+        if len(items) < CHAIN:
+            return []
         group_of = {member: -2 - number for number, group in enumerate(joined) for member in group.members}
         stacked = {-2 - number for number, group in enumerate(joined) if group.kind == "stack"}
         stacked |= {index for index, item in enumerate(items) if self._is_many(item)}

@@ -1,7 +1,8 @@
 """Direction of a picture: values flow down or to the right.
 
 Graphs are laid out and composed as if values flowed down. If values flow to the right, both axes are exchanged in the
-sizes of items and in the result. Long pictures are not folded (assets/decisions/0019).
+sizes of items and in the result. A page is not folded; a static picture to the right is cut into rows, like text
+(assets/decisions/0019).
 """
 
 from __future__ import annotations

@@ -98,12 +98,13 @@ def _order(rows: list[list[int]], graph: LayoutGraph) -> None:
     for sweep in range(_SWEEPS):
         neighbours = below if sweep % 2 else above
         for row in reversed(rows) if sweep % 2 else rows:
-            mean = {
-                item: sum(position[neighbour] for neighbour in neighbours[item]) / len(neighbours[item])
-                if neighbours[item]
-                else position[item]
-                for item in row
-            }
+            # A single item stays in the middle.
+            if len(row) == 1:
+                continue
+            mean = {}
+            for item in row:
+                around = neighbours[item]
+                mean[item] = sum([position[other] for other in around]) / len(around) if around else position[item]
             row.sort(key=mean.__getitem__)
             for index, item in enumerate(row):
                 # A fraction of the row rather than an index, since neighbours are in rows of other lengths.

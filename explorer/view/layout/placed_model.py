@@ -13,6 +13,7 @@ from explorer.view.layout.box_layout import Layouts
 from explorer.view.layout.placement import compose
 from explorer.view.layout.recorded_parts import RecordedParts
 from explorer.view.model.picture_model import Model, build_model
+from explorer.view.tree.box_tree import BoxItem
 
 Frame: TypeAlias = tuple[int, int, float]
 """width and height in px, and the minimum scale at which text is legible"""
@@ -22,6 +23,9 @@ PAGE: Frame = 1120, 745, 0.75
 """frame of the canvas of a page in a window of 1440×900 px"""
 _FEW = 4
 """number of visible items in a view below which a further level is open, even if a reader must then move the graph"""
+_WHOLE, _MANY = 0.9, 40
+"""fraction of the slots of a graph from which a closed box hides what the graph is, and the maximum number of visible
+items up to which such a box is open, even if a reader must then move the graph"""
 PICTURE: Frame = 780, 1200, 0.625
 """frame of a static picture in a column of text"""
 
@@ -50,34 +54,54 @@ class PlacedModel:
         """Return the initially open boxes: as many levels of each graph as fit into a frame at a position.
 
         If a graph does not even fit with all boxes closed, all are closed. In a cell or a page, a level also stays open
-        if fewer than ``_FEW`` items are visible without it: an input and one box do not show what a model is.
+        if fewer than ``_FEW`` items are visible without it, or if one closed box then hides nearly everything: an input
+        and one box do not show what a model is.
         """
         layouts = self.at(position)
         with gc_paused():
             opened: set[int] = set()
             for outermost in self.model.tree.bodies:
                 levels = _levels(self.model, outermost)
-                least = _FEW if frame in (CELL, PAGE) else 0
                 while (
                     levels
-                    and self._visible(outermost, levels[:-1]) >= least
+                    and not (frame in (CELL, PAGE) and self._hides_the_graph(outermost, levels))
                     and not _fits(self.model, layouts, {box for level in levels for box in level}, outermost, frame)
                 ):
                     levels.pop()
                 opened.update([outermost], *levels)
             return opened
 
-    def _visible(self, outermost: int, levels: list[list[int]]) -> int:
-        """Return the number of visible items of a graph if the boxes of some levels are open."""
+    def _hides_the_graph(self, outermost: int, levels: list[list[int]]) -> bool:
+        """Return whether a graph no longer shows what it is if the boxes of its last open level are closed."""
+        shown = self._visible(outermost, levels[:-1])
+        if len(shown) < _FEW:
+            return True
+        if len(self._visible(outermost, levels)) > _MANY:
+            return False
+        sizes = [self._size(index) if table == "box" else 1 for table, index in shown]
+        return max(sizes) >= _WHOLE * sum(sizes)
+
+    def _visible(self, outermost: int, levels: list[list[int]]) -> list[BoxItem]:
+        """Return the visible items of a graph if the boxes of some levels are open."""
         opened = {outermost}.union(*levels)
         items = [item for box in opened for item in self.model.tree.boxes[box].items]
-        return sum(table != "box" or index not in opened for table, index in items)
+        return [item for item in items if item.table != "box" or item.number not in opened]
+
+    def _size(self, box: int) -> int:
+        """Return the number of slots in a box and in the boxes in it."""
+        boxes, inside = self.model.tree.boxes, [box]
+        for index in inside:
+            inside += [item.number for item in boxes[index].items if item.table == "box"]
+        return sum(item.table == "slot" for index in inside for item in boxes[index].items)
 
 
-def draw(recording: Recording, direction: Direction = "down") -> PlacedModel:
-    """Build the model of a recording; boxes are laid out on first access."""
+def draw(recording: Recording, direction: Direction = "down", has_weights: bool = True) -> PlacedModel:
+    """Build the model of a recording; boxes are laid out on first access.
+
+    ``has_weights``: whether closed operators list the shapes of their weights.
+    """
     with gc_paused():
-        model = build_model(recording)
+        model = build_model(recording, has_weights)
         return _placed(model, direction)
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from explorer.record import Recording
 from explorer.record.reasons import micros_text
 from explorer.view.base import font
 from explorer.view.model.labels import TYPE, fit, short_type
+from explorer.view.model.operator_titles import OperatorTitle, type_word
 from explorer.view.model.totals import counted
 from explorer.view.tree.box_tree import Box, BoxItem, Tree
 from explorer.view.tree.slots import Slots
@@ -26,19 +27,22 @@ _COUNTED = 3
 _FOLDED = ("part", "chain", "repeat", "stack", "block")
 """kinds of boxes from folding, whose names do not describe their contents"""
 _NUMBERED = re.compile(r"(?:.*\.)?[0-9]+")
-_TYPE = re.compile(r"(?:\w+[.:]+)*(\w+)")
 
 
-def contents(recording: Recording, slots: Slots, tree: Tree) -> list[str]:
-    """Return a short, safe summary of every box; "" if its name is sufficient."""
-    summarizer = _BoxSummarizer(recording, slots, tree)
+def contents(recording: Recording, slots: Slots, tree: Tree, operators: Mapping[int, OperatorTitle]) -> list[str]:
+    """Return a short, safe summary of every box; "" if its name is sufficient.
+
+    ``operators`` maps nodes that represent an operator of a file to its title.
+    """
+    summarizer = _BoxSummarizer(recording, slots, tree, operators)
     return [summarizer.text(box) for box in range(len(tree.boxes))]
 
 
 class _BoxSummarizer:
     """Builder of summaries, inner boxes first."""
 
-    def __init__(self, recording: Recording, slots: Slots, tree: Tree) -> None:
+    def __init__(self, recording: Recording, slots: Slots, tree: Tree, operators: Mapping[int, OperatorTitle]) -> None:
+        self._operator_titles = operators
         self._recording, self._nodes, self._slots, self._boxes = recording, recording.nodes, slots, tree.boxes
         self._steps: dict[int, list[str]] = {}
         self._counts: dict[int, Counter[str]] = {}
@@ -113,6 +117,8 @@ class _BoxSummarizer:
         # A call created by a pass and inlined later is described by its body, like a mapped call.
         recorded = self._nodes.born[members[0]] < 0 and not inlined
         node = members[0] if recorded else counted(self._recording, members)
+        if node in self._operator_titles:
+            return [self._operator_titles[node].type]
         return [self._nodes.label[node]] if self._nodes.kind[node] in ("operation", "call") else []
 
     def _is_call(self, item: BoxItem) -> bool:
@@ -128,9 +134,9 @@ class _BoxSummarizer:
 
     def _operator(self, box: Box) -> str:
         """Return the type of a file's operator; for a ``pnnx.Expression``, the name of its costliest operation."""
-        known = _TYPE.fullmatch(box.type)
+        known = type_word(box.type)
         if known:
-            return known[1]
+            return known
         inside = [self._slots.nodes[slot][0] for _, slot in box.items]
         return self._nodes.label[max(inside, key=lambda node: (self._nodes.flops[node] or 0, node))]
 

@@ -17,6 +17,7 @@ from explorer.record.node_formulas import formula
 from explorer.record.reasons import counted_text
 from explorer.record.rows import UNKNOWN
 from explorer.view.base import font
+from explorer.view.model.operator_titles import OperatorTitle
 
 NAME, TYPE, TITLE, PORT = 12.0, 10.0, 11.0, 9.0
 """font sizes in px: bold first line, soft second line, bold titles of boxes and groups, port names"""
@@ -26,6 +27,8 @@ CALL_MARK = 8
 """px on each side of a call's name, for the mark that opens its body"""
 WIDEST, WIDEST_TITLE = 212.0, 280.0
 """maximum width in px of text on a node and above a group"""
+WIDEST_NOTE = 120.0
+"""maximum width in px of an operator's type or name on its second line, which leaves space for its result's type"""
 _CUT = 500
 """maximum number of measured characters of a text"""
 _OPERAND = 64.0
@@ -75,16 +78,18 @@ class Text(NamedTuple):
     """second line with the type, and the formula or the name of an operator of a file; "" if the type is sufficient"""
     formula: str
     """the full formula of the node"""
+    operator: str
+    """full title of the operator of a file that the node represents, "" if there is none"""
 
 
 class Lines:
     """Table of the texts of a recording's nodes; ``of`` returns a node's row in ``texts``, which has no duplicates."""
 
-    def __init__(self, recording: Recording, slot_of: list[int], operators: Mapping[int, str]) -> None:
-        """Create the table; ``operators`` maps nodes that represent an operator of a file to the operator's name."""
+    def __init__(self, recording: Recording, slot_of: list[int], operators: Mapping[int, OperatorTitle]) -> None:
+        """Create the table; ``operators`` maps nodes that represent an operator of a file to the operator's title."""
         self.recording, self._slot_of, self._operators = recording, slot_of, operators
         self.texts: list[Text] = []
-        self._rows: dict[tuple[str, int, tuple[str, ...], str, str, str], int] = {}
+        self._rows: dict[tuple[str, int, tuple[str, ...], str, str, OperatorTitle | None], int] = {}
         self._successor = {old: new for _, old, new in recording.substitutions}
         self._compositions = {row.node: row for row in recording.compositions}
         self._batched = {group.decision: len(group.members) for group in recording.groups if group.kind == "batch"}
@@ -95,14 +100,16 @@ class Lines:
         names = self.recording.dimension_names(node)
         ghost = self._ghost(node) if nodes.gone[node] >= 0 else ""
         computed = self._computed(node)
-        operator = self._operators.get(node, "")
-        key = (self.recording.named_label(node), nodes.type[node], names, ghost, computed, operator)
+        operator = self._operators.get(node)
+        title = operator.title if operator else self.recording.named_label(node)
+        key = (title, nodes.type[node], names, ghost, computed, operator)
         row = self._rows.get(key)
         if row is None:
             row = self._rows[key] = len(self.texts)
             type_ = short_type(self.recording, key[1], names)
             short = self._computed(node, _operand)
-            second = f"{short} → {type_}" if short else f"{operator} · {type_}" if operator else ""
+            note = fit(operator.note, TYPE, widest=WIDEST_NOTE) if operator else ""
+            second = f"{short} → {type_}" if short else f"{note} · {type_}" if note else ""
             self.texts.append(
                 Text(
                     fit(key[0], NAME, bold=True),
@@ -110,6 +117,7 @@ class Lines:
                     fit(ghost, TYPE),
                     fit(second, TYPE),
                     visible(computed),
+                    visible(title) if operator else "",
                 )
             )
         return row
@@ -149,6 +157,23 @@ def fit(text: str, size: float, bold: bool = False, widest: float = WIDEST) -> s
     # Cut first, since names come from files and may have any length. Names usually differ at their ends.
     cut = text if len(text) <= _CUT else f"{text[: _CUT // 2]}…{text[-_CUT // 2 :]}"
     return font.shorten(visible(cut), widest, size, bold)
+
+
+def weights_text(weights: Sequence[tuple[str, str]]) -> str:
+    """Return the names and shapes of the weights of a file's operator that fit into a line: ``W 8×1×3×3 · B 8``.
+
+    Numbers are not listed. ``weights`` are the pairs of a FileOperator.
+    """
+    shapes = [(name, text.rpartition(" · ")[2].partition(" ")[0]) for name, text in weights]
+    listed = [f"{fit(name, TYPE, widest=_OPERAND)} {shape}" for name, shape in shapes if shape != "scalar"]
+    line = ""
+    for number, each in enumerate(listed):
+        longer = f"{line} · {each}" if line else each
+        rest = len(listed) - number - 1
+        if font.width(longer, TYPE) + font.width(" · 99 more", TYPE) * (rest > 0) > WIDEST:
+            return f"{line} · {rest + 1} more" if line else fit(longer, TYPE)
+        line = longer
+    return line
 
 
 def _operand(name: str) -> str:

@@ -6,7 +6,6 @@ All text is measured and shortened here, so that Python and the browser draw box
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from explorer.record import Recording
@@ -19,23 +18,21 @@ from explorer.view.model.labels import (
     NAME,
     TYPE,
     WIDEST,
+    WIDEST_NOTE,
     Lines,
     Text,
     box_size,
     fit,
     node_size,
     short_type,
+    weights_text,
 )
+from explorer.view.model.operator_titles import operator_title, single_operators
 from explorer.view.model.totals import Totals, of_boxes
 from explorer.view.tree.acyclic_boxes import split_visits
 from explorer.view.tree.box_tree import Box, BoxItem, Tree, drop_single, lifted, scope_tree
 from explorer.view.tree.slots import Slots, build_slots, first_change
 from explorer.view.tree.structural_hash import Structure
-
-_GENERATED = re.compile(r"node_.+|n\d+|val_\d+|pnnx_expr_\d+")
-"""names that torch.onnx, skl2onnx and pnnx generate"""
-_TYPE = 120.0
-"""maximum width in px of an operator's type, which leaves space for its result's type"""
 
 
 @dataclass(slots=True)
@@ -69,8 +66,11 @@ class Model:
     """first decision that produced, removed or grouped nodes; −1 if there is none"""
 
 
-def build_model(recording: Recording) -> Model:
-    """Build the slots and boxes of a recording and choose which boxes are initially open."""
+def build_model(recording: Recording, has_weights: bool = True) -> Model:
+    """Build the slots and boxes of a recording and choose which boxes are initially open.
+
+    ``has_weights``: whether closed operators list the shapes of their weights.
+    """
     slots = build_slots(recording)
     tree = scope_tree(recording, slots)
     if split_visits(recording, tree, slots):
@@ -81,7 +81,8 @@ def build_model(recording: Recording) -> Model:
     _count_steps(recording, slots, tree)
     edges, recorded = lifted(tree, slots)
     choose_open(recording, slots, tree, recorded)
-    lines = Lines(recording, slots.of, _operators_of_one_node(recording, slots, tree))
+    operators = single_operators(recording, slots, tree)
+    lines = Lines(recording, slots.of, operators)
     rows = [[lines.of(node) for node in members] for members in slots.nodes]
     kinds = recording.nodes.kind
     sizes = [
@@ -93,7 +94,7 @@ def build_model(recording: Recording) -> Model:
     ]
     totals = of_boxes(recording, slots, tree)
     ports = find_ports(tree, slots, edges)
-    box_texts = _box_texts(recording, slots, tree, totals)
+    box_texts = _box_texts(recording, slots, tree, totals, contents(recording, slots, tree, operators), has_weights)
     return Model(
         recording,
         slots,
@@ -125,31 +126,19 @@ def _count_steps(recording: Recording, slots: Slots, tree: Tree) -> None:
             tree.boxes[box].steps = max(tree.boxes[box].steps, int(length))
 
 
-def _operators_of_one_node(recording: Recording, slots: Slots, tree: Tree) -> dict[int, str]:
-    """Map each node that alone represents an operator of a file, without a box, to the name that its author gave it."""
-    nodes, scopes = recording.nodes, recording.scopes
-    return {
-        node: scopes[row].name
-        for node, row in enumerate(nodes.scope)
-        if nodes.born[node] < 0
-        and nodes.kind[node] == "operation"
-        and scopes[row].kind == "file"
-        and scopes[row].type
-        and tree.boxes[tree.box_of[slots.of[node]]].scope != row
-        and scopes[row].name != nodes.label[node]
-        and not is_generated(scopes[row].name, scopes[row].type)
-    }
-
-
-def _box_texts(recording: Recording, slots: Slots, tree: Tree, totals: list[Totals]) -> list[tuple[str, ...]]:
+def _box_texts(
+    recording: Recording, slots: Slots, tree: Tree, totals: list[Totals], summaries: list[str], has_weights: bool
+) -> list[tuple[str, ...]]:
     """Return for each box its name with "×n", its summary, and its totals or, for a batch, its shapes and gain."""
     texts: list[tuple[str, ...]] = []
-    for box, inside, total in zip(tree.boxes, contents(recording, slots, tree), totals, strict=True):
+    operators = recording.operators if has_weights else ()
+    weights = {row.scope: line for row in operators if (line := weights_text(row.weights))}
+    for box, inside, total in zip(tree.boxes, summaries, totals, strict=True):
         if box.batches:
             texts.append((_name(box), *filter(None, [inside]), *batch_lines(recording, box.batches)))
             continue
         if box.is_operator:
-            details = [_result(recording, slots, box)]
+            details = [_result(recording, slots, box), *filter(None, [weights.get(box.scope)])]
         elif box.steps:
             details = [_recurrence(box), total.text]
         else:
@@ -158,43 +147,34 @@ def _box_texts(recording: Recording, slots: Slots, tree: Tree, totals: list[Tota
     return texts
 
 
-def is_generated(name: str, type_: str) -> bool:
-    """Return whether an exporter generated an operator's name, such as ``node_Conv_3``, ``val_7`` or ``Conv_3``.
-
-    >>> from explorer.view.model.picture_model import is_generated
-    >>> is_generated("node_Conv_3", "Conv"), is_generated("F.relu_2", "F.relu"), is_generated("conv1", "Conv")
-    (True, True, False)
-    """
-    return bool(_GENERATED.fullmatch(name)) or bool(re.fullmatch(rf"{re.escape(type_)}_\d+", name, re.IGNORECASE))
-
-
 def _result(recording: Recording, slots: Slots, box: Box) -> str:
     """Return the second line of an operator: its type or its generated name, and its result's type."""
     first = [slots.nodes[slot][0] for _, slot in box.items]
     last = max([node for node in first if recording.nodes.born[node] < 0] or first)
     type_ = short_type(recording, recording.nodes.type[last], recording.dimension_names(last))
-    if box.kind == "layer":
-        return type_
-    name = box.label.rpartition(" / ")[2]
-    return f"{fit(name if is_generated(name, box.type) else box.type, TYPE, widest=_TYPE)} · {type_}"
+    return " · ".join(filter(None, [_note(box), type_]))
 
 
 def _recurrence(box: Box) -> str:
     """Return the second line of a recurrent operator or layer: its type or its generated name, and its steps."""
-    name = box.label.rpartition(" / ")[2]
-    type_ = "" if box.kind == "layer" else name if is_generated(name, box.type) else box.type
-    return " · ".join(filter(None, [fit(type_, TYPE, widest=_TYPE), f"×{counted_text(box.steps, 'step')}"]))
+    return " · ".join(filter(None, [_note(box), f"×{counted_text(box.steps, 'step')}"]))
+
+
+def _note(box: Box) -> str:
+    """Return the type or the generated name of an operator of a file; "" for a layer."""
+    note = "" if box.kind == "layer" else operator_title(box.label, box.type, box.type).note
+    return fit(note, TYPE, widest=WIDEST_NOTE)
+
+
+def box_title(box: Box) -> str:
+    """Return a box's name, or the type of an operator with a generated name."""
+    is_operator = (box.is_operator or box.steps) and box.kind != "layer"
+    return operator_title(box.label, box.type, box.type).title if is_operator else box.label
 
 
 def _name(box: Box) -> str:
-    """Return a box's name with the class of a layer, and with "×n" unless the box is a part.
-
-    The type of an operator replaces a name that an exporter generated: ``layer1 / Conv``, not ``layer1 / node_Conv_3``.
-    """
-    label = f"{box.label} · {box.type}" if box.kind == "layer" and box.type else box.label
-    scope, separator, name = box.label.rpartition(" / ")
-    if (box.is_operator or box.steps) and box.kind != "layer" and is_generated(name, box.type):
-        label = scope + separator + box.type
+    """Return a box's title with the class of a layer, and with "×n" unless the box is a part."""
+    label = f"{box.label} · {box.type}" if box.kind == "layer" and box.type else box_title(box)
     if box.count == 1 or box.kind == "part":
         return fit(label, NAME, bold=True)
     times = f" ×{box.count:,}"

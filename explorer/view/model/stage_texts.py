@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from explorer.record import Recording, Run, Stage
+from explorer.record.node_decisions import node_names
 from explorer.record.reasons import (
     bytes_text,
     count_text,
@@ -23,6 +24,8 @@ from explorer.record.reasons import (
 )
 from explorer.record.rows import total
 
+_LIVE = 5
+"""maximum number of listed live values"""
 PARTS = {"peak_arena": "arena", "peak_results": "requested results", "peak_working": "working memory"}
 """counts that add up to the peak → names"""
 _COUNTS = {
@@ -90,6 +93,34 @@ def most_live_text(recording: Recording) -> str:
     return f"most live {bytes_text(maximum)}, in kernel {lives.index(maximum) + 1:,}" if maximum else ""
 
 
+def live_values_text(recording: Recording) -> str:
+    """Return what is live in the kernel with the most live memory: ``live in kernel 4: conv2d 3 MB, relu 1 MB``.
+
+    The largest values are first. Return "" if no plan has assigned memory.
+    """
+    assert recording.schedule is not None
+    kernels = recording.schedule.kernels
+    lives = [kernel.live or 0 for kernel in kernels]
+    if not any(lives) or all(kernel.buffer is None for kernel in kernels):
+        return ""
+    peak, name = lives.index(max(lives)), node_names(recording)
+    freed = {node: index for index, kernel in enumerate(kernels) for node in kernel.frees}
+    values = [
+        (kernel.bytes, name(kernel.nodes[-1]))
+        for kernel in kernels[: peak + 1]
+        # Values computed once for all runs do not belong to the memory of a single run.
+        if kernel.buffer is not None
+        and not (kernel.buffer < 0 and (not kernel.bytes or kernel.pick_reason == "constant"))
+        and freed.get(kernel.nodes[-1], peak) >= peak
+    ]
+    if kernels[peak].workspace:
+        values.append((kernels[peak].workspace or 0, "working memory"))
+    values.sort(key=lambda row: -row[0])
+    named = [f"{what} {bytes_text(size)}" for size, what in values[:_LIVE]]
+    named += [f"{len(values) - _LIVE:,} more"] * (len(values) > _LIVE)
+    return f"live in kernel {peak + 1:,}: {', '.join(named)}"
+
+
 def memory_counts(recording: Recording) -> dict[str, int]:
     """Return the counts of the stage that assigns memory to results; empty if there is no such stage."""
     return next((stage.counts for stage in recording.stages if stage.kind == "memory"), {})
@@ -109,6 +140,8 @@ def stage_result(recording: Recording, number: int) -> str:
 def _changed(recording: Recording, number: int) -> list[str]:
     """List the changes of a pass: groups formed, nodes replaced, nodes removed."""
     stage, nodes = recording.stages[number], recording.nodes
+    if with_code := stage.counts.get("kernels_with_code"):
+        return [counted_text(with_code, "kernel has C code", "kernels have C code")]
     groups: dict[str, int] = {}
     grown: set[int] = set()
     # Backwards, since the last of several nested groups is the stage's final one.

@@ -9,7 +9,7 @@ The browser computes the same sums at each step (data/totals.js), because the cu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -33,16 +33,17 @@ class Totals(NamedTuple):
     bytes: int = 0
     """bytes of all results that are allocated"""
 
-    def plus(self, other: Totals) -> Totals:
-        """Return the elementwise sums of two totals."""
-        return Totals(*[a + b for a, b in zip(self, other, strict=True)])
-
     @property
     def text(self) -> str:
         """The parameters or else the nodes, and the flops: ``147,968 parameters · 463 M flops``."""
         weights = (counted_text if self.parameters < _EXACT else short_counted_text)(self.parameters, "parameter")
         first = weights if self.parameters else counted_text(self.nodes, "node")
         return f"{first} · {short_counted_text(self.flops, 'flop')}" if self.flops else first
+
+
+def _sum(rows: Iterable[Totals]) -> Totals:
+    """Return the elementwise sums of at least one row."""
+    return Totals(*map(sum, zip(*rows, strict=True)))
 
 
 class Leaves(NamedTuple):
@@ -119,17 +120,19 @@ def of_boxes(recording: Recording, slots: Slots, tree: Tree) -> list[Totals]:
     slot_of = {members[0]: slot for slot, members in enumerate(slots.nodes)}
     around = {node: tree.box_of[slot_of[node]] for node in leaves.parameters if node in slot_of}
     repeated = _repeated(recording, leaves, around, [box.parent for box in tree.boxes])
-    recorded, created = [Totals()] * len(tree.boxes), [Totals()] * len(tree.boxes)
+    none = Totals()
+    recorded, created = [none] * len(tree.boxes), [none] * len(tree.boxes)
     for box in tree.postorder():
-        recorded[box] = Totals(parameters=-repeated[box])
+        in_program, from_passes = [Totals(parameters=-repeated[box])], [none]
         for table, index in tree.boxes[box].items:
             if table == "box":
-                recorded[box] = recorded[box].plus(recorded[index])
-                created[box] = created[box].plus(created[index])
+                in_program.append(recorded[index])
+                from_passes.append(created[index])
             elif recording.nodes.born[slots.nodes[index][0]] < 0:
-                recorded[box] = recorded[box].plus(of_node(recording, leaves, slots.nodes[index][0]))
+                in_program.append(of_node(recording, leaves, slots.nodes[index][0]))
             else:
-                created[box] = created[box].plus(of_node(recording, leaves, counted(recording, slots.nodes[index])))
+                from_passes.append(of_node(recording, leaves, counted(recording, slots.nodes[index])))
+        recorded[box], created[box] = _sum(in_program), _sum(from_passes)
     return [first if first.nodes else second for first, second in zip(recorded, created, strict=True)]
 
 
@@ -175,7 +178,7 @@ def of_scopes(recording: Recording) -> list[Totals]:
     totals = [Totals(parameters=-repeated[row]) for row in range(len(recording.scopes))]
     for node in range(len(nodes)):
         if nodes.born[node] < 0 and nodes.kind[node] not in ("constant", "item"):
-            totals[nodes.scope[node]] = totals[nodes.scope[node]].plus(of_node(recording, leaves, node))
+            totals[nodes.scope[node]] = _sum((totals[nodes.scope[node]], of_node(recording, leaves, node)))
     inside = [0] * len(totals)
     for scope in recording.scopes:
         inside[scope.parent] += scope.parent >= 0
@@ -184,7 +187,7 @@ def of_scopes(recording: Recording) -> list[Totals]:
     for row in waiting:
         parent = recording.scopes[row].parent
         if parent >= 0:
-            totals[parent] = totals[parent].plus(totals[row])
+            totals[parent] = _sum((totals[parent], totals[row]))
             inside[parent] -= 1
             if inside[parent] == 0:
                 waiting.append(parent)

@@ -8,7 +8,8 @@ Lists of 16 values and more are written as one of::
     {"=flat": list, "=lengths": list}      lists of several lengths: all their values, and the lengths
     {"=runs": [[value, count, step], …]}   integers: count values, each greater than the previous one by step
     {"=deltas": text}               integers: differences from the previous integer, the first from 0
-    {"=words": [value, …], "=at": list}    values with few distinct ones, and the index of each
+    {"=words": list, "=at": list}           values with few distinct ones, and the index of each
+    {"=numbered": list, "=numbers": list}   strings with a "#" for each number in them, and all these numbers
     {"=woven": [list, …]}           numbers that repeat periodically: every n-th from the first, from the second, …
     {"=thousandths": list}          numbers with at most three decimals, in thousandths
     {"=digits": list}               strings that are integers
@@ -22,6 +23,7 @@ lowest first, each a base-64 letter; all digits but the last are increased by 32
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from itertools import chain, groupby, islice
 from operator import attrgetter, itemgetter, ne, sub
@@ -32,8 +34,10 @@ from explorer.record.json_form.codec import row_names, stands
 LONG = 16
 """minimum length of a packed list, since shorter lists are easier to read unpacked"""
 _WORDS, _FORMS, _PREFIX = 64, 16, 4096
-_LONGEST_PERIOD, _SAMPLE = 32, 1024
-"""maximum period of numbers, and number of values in which it is searched"""
+_NUMBER = re.compile("(?<![0-9])(0|[1-9][0-9]{0,14})(?![0-9])")
+"""number in a string that is exact, and written alike, in every JSON parser"""
+_LONGEST_PERIOD, _SAMPLE, _GLANCE = 32, 1024, 24
+"""maximum period of numbers, number of values in which it is searched, and of these the number compared first"""
 _EXACT = 2**52
 """limit for integers whose differences are exact in every JSON parser"""
 DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -128,10 +132,26 @@ def _pack_words(values: Sequence[Any]) -> Any:
     if isinstance(values[0], str) and all(map(_is_integer, values)):
         return {"=digits": _pack_numbers(list(map(int, values)))}
     words = {word: at for at, word in enumerate(dict.fromkeys(values))}
+    are_strings, are_few = isinstance(values[0], str), 2 * len(words) <= len(values)
+    if are_strings and (len(words) > _WORDS or not are_few) and (packed := _pack_numbered(values)):
+        return packed
     # −0.0 and 0.0 would be the same key.
-    if len(words) > _WORDS or (0.0 in words and any(math.copysign(1, value) < 0 for value in values if value == 0)):
+    has_signed_zero = 0.0 in words and any(math.copysign(1, value) < 0 for value in values if value == 0)
+    if not are_few or has_signed_zero or (len(words) > _WORDS and not are_strings):
         return _pack_thousandths(values) if isinstance(values[0], float) else values
-    return {"=words": list(words), "=at": _pack_numbers(list(map(words.__getitem__, values)))}
+    return {"=words": pack(list(words)), "=at": _pack_numbers(list(map(words.__getitem__, values)))}
+
+
+def _pack_numbered(values: Sequence[str]) -> Any:
+    """Pack strings that differ mostly in numbers, such as ``layers.0.weight``; None for other strings."""
+    sample = [_NUMBER.sub("#", value) for value in values[:: -(-len(values) // _SAMPLE)]]
+    if 4 * len(set(sample)) > len(sample) or any("#" in value for value in values):
+        return None
+    parts = list(map(_NUMBER.split, values))
+    numbers = [int(number) for row in parts for number in row[1::2]]
+    if not numbers:
+        return None
+    return {"=numbered": pack(["#".join(row[::2]) for row in parts]), "=numbers": _pack_numbers(numbers)}
 
 
 def _pack_thousandths(values: Sequence[float]) -> Any:
@@ -167,6 +187,8 @@ def _period(values: Sequence[int]) -> int:
     sample = values[max(0, middle - _SAMPLE // 2) : middle + _SAMPLE // 2]
     for period in range(2, min(_LONGEST_PERIOD, len(values) // LONG) + 1):
         # Most periods fail so often in the first part that the rest cannot compensate for it.
+        if 2 * _breaks(sample[: 2 * period + _GLANCE], period) > _GLANCE:
+            continue
         first = sample[: 2 * period + len(sample) // 6]
         if all(8 * _breaks(part, period) < len(sample) for part in (first, sample)):
             return period

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
-from explorer.record import Decision, Layer, Recording, Template, shape_text
+from explorer.record import Decision, Layer, OperatorType, Recording, Template, shape_text
 from explorer.record.escape import visible
 from explorer.record.json_form.codec import row_names, stands
 from explorer.record.listings import Listing, listings
@@ -21,7 +21,7 @@ from explorer.view.model.totals import leaves_of
 
 _COMPOSED = (
     "codes", "declined_edges", "dimensions", "fingerprint", "sources", "types", "stages", "decisions", "explanations",
-    "groups", "layers", "metadata", "nodes", "ports", "source_texts",
+    "groups", "layers", "metadata", "nodes", "operator_types", "ports", "source_texts",
 )  # fmt: skip
 """tables of a recording that are written in another form or omitted"""
 
@@ -41,6 +41,7 @@ def recording_tables(recording: Recording) -> dict[str, Any]:
         "types": types,
         "nodes": dataclasses.replace(recording.nodes, label=labels, type=type_rows),
         **({"metadata": metadata} if metadata else {}),
+        **({"operator_types": [_linked(row) for row in recording.operator_types]} if recording.operator_types else {}),
         **({"declared": declared_texts(recording)} if recording.dimensions else {}),
         **({"codes": _codes(recording)} if recording.codes else {}),
         "sources": [{"place": source.full_location, "text": source.text} for source in recording.sources],
@@ -84,6 +85,7 @@ def _stage(recording: Recording, number: int) -> dict[str, Any]:
         "first": stage.first,
         "last": stage.last,
         "purpose": stage.purpose,
+        **({"pipeline": stage.pipeline} if stage.pipeline else {}),
         "size": stage_size(stage),
         "cost": stage_cost(stage),
         "result": stage_result(recording, number),
@@ -91,10 +93,19 @@ def _stage(recording: Recording, number: int) -> dict[str, Any]:
     }
 
 
+def _linked(row: OperatorType) -> OperatorType:
+    """Return a type without a page whose address could be a script; a recording may come from anywhere."""
+    return row if row.url.startswith("https://") else dataclasses.replace(row, url="")
+
+
 def _codes(recording: Recording) -> dict[int, dict[str, Any]]:
     """Return the code of kernels; lines are separate, because line breaks in a string are shown as escapes."""
     return {
-        kernel: {"language": code.language, "lines": code.text.expandtabs(4).split("\n"), "nodes": list(code.lines)}
+        kernel: {
+            "language": code.language,
+            "lines": code.text.rstrip("\n").expandtabs(4).split("\n"),
+            "nodes": list(code.lines),
+        }
         for kernel, code in recording.codes.items()
     }
 

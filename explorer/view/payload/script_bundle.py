@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from explorer.record.glossary import GLOSSARY, inflections
-from explorer.view.base.font import LEVEL, NUMBER_BESIDES, PORT_BESIDES, PORT_CHARACTER
+from explorer.view.base.font import LEVEL, NUMBER_BESIDES, PORT_BESIDES, PORT_CHARACTER, SHORT
 from explorer.view.base.palette import FAMILIES, front_end_colours
 from explorer.view.layout.edge_labels import HEIGHT, OFFSET
 
@@ -38,11 +38,16 @@ def script() -> str:
     ``mount`` adds it to a page, and the default export is the widget. Characters above U+00FF are escaped.
     """
     forms = {f"{term}: {text}": inflections(term) for term, text in GLOSSARY.items()}
-    spacing = {"character": PORT_CHARACTER, "besides": PORT_BESIDES, "level": LEVEL, "number": NUMBER_BESIDES}
     constants = {
         "GLOSSARY": forms,
         "EDGE_LABEL": {"height": HEIGHT, "aside": OFFSET},
-        "SPACING": spacing,
+        "SPACING": {
+            "character": PORT_CHARACTER,
+            "besides": PORT_BESIDES,
+            "level": LEVEL,
+            "number": NUMBER_BESIDES,
+            "short": SHORT,
+        },
         "FAMILIES": FAMILIES,
     }
     known = [f"const {name} = {json.dumps(value, ensure_ascii=False)};\n" for name, value in constants.items()]

@@ -16,6 +16,7 @@ from explorer.record.rows import (
     FileOperator,
     InterfaceRow,
     Nodes,
+    OperatorType,
     Placement,
     Run,
     Schedule,
@@ -67,6 +68,7 @@ class StageTable(TypedDict):
     first: int
     last: int
     purpose: str
+    pipeline: NotRequired[str]
     size: str
     """``12 kernels``"""
     cost: str
@@ -205,6 +207,7 @@ class RecordingTables(TypedDict):
     gradients: NotRequired[list[Gradient]]
     layers: list[LayerTable]
     operators: NotRequired[list[FileOperator]]
+    operator_types: NotRequired[list[OperatorType]]
     interface: NotRequired[list[InterfaceRow]]
     metadata: NotRequired[list[tuple[str, list[str]]]]
     """name and lines of each value that a model file states about itself"""
@@ -258,6 +261,8 @@ class BoxTable(TypedDict):
     kind: str
     """top, body, scope, function, layer, file, batch, chain, repeat, stack, part or block"""
     label: str
+    title: str
+    """name of the box; for an operator of a file with a generated name, its type"""
     text: list[str]
     """two to four lines of the closed box, beginning with its name, shortened to fit"""
     type: str
@@ -321,8 +326,8 @@ class LayoutTables(TypedDict):
 
     boxes: list[BoxTable]
     slots: list[SlotTable]
-    texts: list[tuple[str, str, str, str, str]]
-    """name, type, ghost, second line and formula; all but the formula are shortened to fit"""
+    texts: list[tuple[str, str, str, str, str, str]]
+    """name, type, ghost, second line, formula and operator's title; all but the last two are shortened to fit"""
     bodies: list[int]
     """outermost box of each graph, the first of which is 0"""
 

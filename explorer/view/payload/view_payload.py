@@ -7,7 +7,8 @@ A *slot* is the position, at all steps, of one node or of nodes that replace eac
 for it). Once passes change the graph, a slot is as large as its largest node, so that nothing jumps. Constants, which
 are shown inside their consumers, and ports (kind "item") have no slot; an edge from an item begins at its operand. The
 texts of a node are its name, its type, its second line as a ghost ("" if it never is one), its second line with the
-formula (if "", the type is the second line), and the full formula.
+formula (if "", the type is the second line), the full formula, and the full title of the operator of a file that the
+node represents ("" if there is none).
 
 A *box* is a container: box 0 is the whole graph, and every other box can be opened and closed. A function's body is
 shown on a separate canvas, and its box has parent −1. Each box is laid out once, with its child boxes closed.
@@ -82,7 +83,7 @@ from explorer.view.layout.direction import other
 from explorer.view.layout.placed_model import PAGE, PlacedModel, draw
 from explorer.view.layout.positions import BoxLayout
 from explorer.view.model.heat import HeatMetric, heat_json
-from explorer.view.model.picture_model import Model, family_of_box
+from explorer.view.model.picture_model import Model, box_title, family_of_box
 from explorer.view.payload.columns import pack
 from explorer.view.payload.recording_tables import recording_tables, shown
 from explorer.view.replay.batch_rows import row_texts
@@ -209,6 +210,7 @@ def _box(
     return {
         "kind": box.kind,
         "label": visible(box.label),
+        "title": visible(box_title(box)),
         "text": list(model.box_texts[index]),
         "type": visible(box.type),
         "count": box.count,

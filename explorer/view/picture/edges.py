@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from math import ceil, inf
+from operator import mul
 
 from explorer.record.view_choices import Direction
 from explorer.view.base import font
-from explorer.view.base.font import LEVEL, PORT_BESIDES, PORT_CHARACTER
+from explorer.view.base.font import LEVEL, PORT_BESIDES, PORT_CHARACTER, SHORT
 from explorer.view.base.markup import Markup, element
 from explorer.view.layout.edge_labels import label_rect
 from explorer.view.layout.placement import Scene, Segment, plain_segment
@@ -50,29 +51,40 @@ def declined_keys(model: Model, state: State) -> set[Key]:
 
 
 def lines(segments: list[tuple[Segment, bool]], marker: str, declined: Collection[Key] = ()) -> list[Markup]:
-    """Draw the edges, first the ones that end in an arrow head, whose marker has the id ``marker``.
-
-    Edges in ``declined`` have a ✗ in the middle.
-    """
+    """Draw the edges, first the ones that end in an arrow head, whose marker has the id ``marker``."""
     drawn: dict[bool, list[Markup]] = {True: [], False: []}
     for segment, is_alive in segments:
-        is_declined = segment.key in declined
-        look = "declined" if is_declined else None if is_alive else "gone"
+        look = "declined" if segment.key in declined else None if is_alive else "gone"
         drawn[segment.arrow].append(element("path", d=path(segment.points), class_=look))
-        if is_declined and segment.arrow:
-            drawn[False].append(element("path", d=cross(segment.points), class_="declined"))
     # A marker is inherited, so it is set once on the group instead of on each path.
     with_head = element("g", *drawn[True], class_="edge", marker_end=f"url(#{marker})")
     return [with_head, *([element("g", *drawn[False], class_="edge")] if drawn[False] else [])]
 
 
+def crosses(segments: list[tuple[Segment, bool]], declined: Collection[Key]) -> list[Markup]:
+    """Draw the ✗ of the declined edges, which later parts of a picture must not cover."""
+    drawn = [
+        element("path", d=cross(segment.points), class_="declined")
+        for segment, _ in segments
+        if segment.key in declined and segment.arrow
+    ]
+    return [element("g", *drawn, class_="edge")] if drawn else []
+
+
 def cross(points: list[int]) -> str:
-    """Return the SVG path of a ✗ in the middle of a route; for an even number of curves, at the middle joint."""
+    """Return the SVG path of the ✗ of a route.
+
+    It is in the middle, for an even number of curves at the middle joint. On a route over a small height, it is near
+    the start, because the title of a kernel may be over the end.
+    """
     curves = (len(points) - 2) // 6
-    start = 6 * ((curves - 1) // 2)
+    if abs(points[-1] - points[1]) < SHORT:
+        start, weights = 0, (64, 48, 12, 1)
+    else:
+        start, weights = 6 * ((curves - 1) // 2), (1, 3, 3, 1) if curves % 2 else (0, 0, 0, 1)
     xs, ys = points[start : start + 8 : 2], points[start + 1 : start + 8 : 2]
-    # The point of a cubic Bézier curve at parameter 1/2.
-    x, y = [(a + 3 * b + 3 * c + d) // 8 if curves % 2 else d for a, b, c, d in (xs, ys)]
+    # The point of a cubic Bézier curve at parameter 1/5, 1/2 or 1.
+    x, y = [sum(map(mul, weights, values)) // sum(weights) for values in (xs, ys)]
     return f"M{x - 5} {y - 5}l10 10m0-10l-10 10"
 
 

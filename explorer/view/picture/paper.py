@@ -50,6 +50,11 @@ def points_per_unit(picture: str, width: float) -> float:
     return scale
 
 
+def widest(width: float) -> float:
+    """Return the number of units at which the smallest text of a picture is legible at a width in cm."""
+    return width * POINTS_PER_CM * _SMALLEST / LEGIBLE
+
+
 def sized(picture: str, points: float) -> Markup:
     """Return a picture with its width and height in cm, for a scale in pt per unit."""
     wide, high = (f"{side * points / POINTS_PER_CM:.3f}cm" for side in size(picture))

@@ -18,11 +18,11 @@ from explorer.view.base.markup import Markup, element
 from explorer.view.base.palette import FAMILIES, RuleSet, stylesheet
 from explorer.view.layout.direction import check_direction
 from explorer.view.layout.placed_model import PICTURE, PlacedModel, draw
-from explorer.view.layout.placement import Rect, Scene, compose
+from explorer.view.layout.placement import Rect, Scene, Segment, compose
 from explorer.view.model.labels import LINE, TITLE
 from explorer.view.model.picture_model import Model, family_of, family_of_box
 from explorer.view.picture.difference_marks import SIGNS, WORDS, Difference, pill, tally
-from explorer.view.picture.edges import declined_keys, edge_labels, lines, port_labels, visible_segments
+from explorer.view.picture.edges import crosses, declined_keys, edge_labels, lines, port_labels, visible_segments
 from explorer.view.picture.kernel_outlines import Frame, closed_around, frame_title, frames
 from explorer.view.replay.batch_rows import row_text, row_texts
 from explorer.view.replay.contents import batched, drawn_open, instant_at, open_spans
@@ -31,6 +31,13 @@ from explorer.view.replay.state import State, state_at
 _VERDICTS: tuple[tuple[Verdict, str], ...] = (("applied", "✓"), ("declined", "✗"))
 _ROOM = 22
 """margin in px, for numbers to the left of nodes and titles above groups"""
+WRAP = 1200.0
+"""default width in px from which a picture to the right is cut into rows"""
+_SHEET = 5
+"""px by which the sheet under a closed box is shifted to the right and down"""
+_BEFORE, _AFTER, _MARK = 16, 2, 12
+"""px to the left and right of an item in which a picture is not cut, and to the right of an output, for its mark; the
+number of a kernel is to the left"""
 
 
 def svg(
@@ -46,6 +53,7 @@ def svg(
     depth: int | None = None,
     edge_types: bool = False,
     stage: Stage | None = None,
+    wrap: float = WRAP,
 ) -> str:
     """Return a recording at a position (None: the end) as SVG; ``body`` selects one of its graphs.
 
@@ -53,7 +61,8 @@ def svg(
     exists already; ``marks`` are differences of nodes from another graph; ``open_boxes`` None leaves the choice of
     boxes to the layout, and ``depth`` instead opens boxes down to that depth; values flow in the ``direction`` "down"
     or "right"; ``edge_types`` writes value types next to edges, if there is space; ``stage`` is shown as a whole, so
-    closed boxes have the numbers of its decisions inside. Raise ValueError for a position outside 0 … ``end``.
+    closed boxes have the numbers of its decisions inside. A picture to the right that is wider than ``wrap`` px is cut
+    into rows. Raise ValueError for a position outside 0 … ``end``.
     """
     where = recording.end if position is None else position
     if not 0 <= where <= recording.end:
@@ -72,7 +81,9 @@ def svg(
         is_open = drawn_open(spans, wanted, instant_at(recording, where))
         outermost = model.tree.bodies[body]
         scene = compose(model, placed.at(where), is_open, outermost)
-        return _Picture(model, scene, state, is_open, outermost, where, marks or {}, edge_types, stage).draw(theme)
+        return _Picture(model, scene, state, is_open, outermost, where, marks or {}, edge_types, stage).draw(
+            theme, wrap
+        )
 
 
 def _below(output: bool) -> int:
@@ -113,7 +124,7 @@ class _Picture:
             if self._as_node(box):
                 self.rects[inside[0]] = scene.boxes[box]
 
-    def draw(self, theme: str) -> str:
+    def draw(self, theme: str, wrap: float) -> str:
         """Return the whole picture; later parts cover earlier ones."""
         recording, (wide, high) = self.model.recording, self.scene.size
         # Several pictures may be in one page, which shares ids and classes, so each has a unique name that is the same
@@ -122,7 +133,7 @@ class _Picture:
         key += f"\n{sorted(self.marks.items())}" if self.marks else ""
         key += "\ntypes" * self.edge_types
         key += f"\n{sorted(self.decided)}" if self.decided else ""
-        key += f"\n{self.scene.direction}" * (self.scene.direction != "down")
+        key += f"\n{self.scene.direction}\n{wrap:g}" * (self.scene.direction != "down")
         name = "ex" + hashlib.sha256(key.encode("utf-8", "backslashreplace")).hexdigest()[:10]
         arrow = element("path", d="M0 0 8 4 0 8z", class_="head")
         marker = element(
@@ -132,7 +143,34 @@ class _Picture:
         x, y, w, h = -_ROOM, -_ROOM, wide + 2 * _ROOM, high + 2 * _ROOM
         open_boxes, groups = self._open_boxes(), self._groups()
         segments = visible_segments(self.model, self.scene, self.state, self.is_open, self.outermost)
+        declined = declined_keys(self.model, self.state)
         nodes = [self._node(slot) for slot in sorted(self.rects)]
+        content = [
+            *(rect for rect, _ in open_boxes),
+            *(rect for rect, _ in groups),
+            *lines(segments, f"{name}-a", declined),
+            *(title for _, title in open_boxes),
+            *(title for _, title in groups),
+            *crosses(segments, declined),
+            *self._closed_boxes(),
+            *nodes,
+            *port_labels(segments, self.scene.direction),
+            *(edge_labels(self.model, self.scene, self.state, segments) if self.edge_types else ()),
+            *schedule_numbers(self.scene, self.state, self.frames, self.rects, self._closed()),
+        ]
+        rows = self._rows(x, x + w, wrap) if self.scene.direction == "right" and w > wrap else []
+        windows, defined = content, [marker]
+        if len(rows) > 1:
+            # Each row is a window on the same drawing: an edge that leaves a row continues in the next one.
+            defined.append(element("g", *content, id=f"{name}-c"))
+            windows, h = [], 0
+            for start, end in rows:
+                top, bottom = self._height(start, end, segments)
+                sides = {"width": end - start, "height": bottom - top}
+                box = f"{start} {top} {end - start} {bottom - top}"
+                windows.append(element("svg", element("use", href=f"#{name}-c"), x=x, y=y + h, **sides, viewBox=box))
+                h += bottom - top
+            w = max([end - start for start, end in rows])
         return element(
             "svg",
             element("title", self._title()),
@@ -140,18 +178,9 @@ class _Picture:
                 "style",
                 Markup(stylesheet(name, theme, *self._rules())),
             ),
-            element("defs", marker),
+            element("defs", *defined),
             element("rect", x=x, y=y, width=w, height=h, rx=10, class_="canvas"),
-            *(rect for rect, _ in open_boxes),
-            *(rect for rect, _ in groups),
-            *lines(segments, f"{name}-a", declined_keys(self.model, self.state)),
-            *(title for _, title in open_boxes),
-            *(title for _, title in groups),
-            *self._closed_boxes(),
-            *nodes,
-            *port_labels(segments, self.scene.direction),
-            *(edge_labels(self.model, self.scene, self.state, segments) if self.edge_types else ()),
-            *schedule_numbers(self.scene, self.state, self.frames, self.rects, self._closed()),
+            *windows,
             xmlns="http://www.w3.org/2000/svg",
             id=name,
             role="img",
@@ -161,6 +190,47 @@ class _Picture:
             height=h,
             style="max-width:100%;height:auto",
         )
+
+    def _rows(self, left: int, right: int, wrap: float) -> list[tuple[int, int]]:
+        """Return the rows of a picture to the right as ranges of x, which are wider than ``wrap`` only for one item."""
+        spans = [(x - _BEFORE, x + wide + _AFTER) for x, _, wide, _ in self._items()]
+        rows, start, end, reached = [], left, left, left
+        for first, last in [*sorted(spans), (right, right)]:
+            if first > reached > left or first == right:
+                if (right if first == right else reached) - start > wrap and end > start:
+                    rows.append((start, end))
+                    start = end
+                # A long gap belongs to the row in which it fits, except for the arrow head of the next item.
+                end = max(reached, min(first - _BEFORE, start + int(wrap)))
+            reached = max(reached, last)
+        return [*rows, (start, right)]
+
+    def _height(self, left: int, right: int, segments: list[tuple[Segment, bool]]) -> tuple[int, int]:
+        """Return the top and bottom of a row of a picture to the right, with margins."""
+        drawn = [rect for box, rect in self.scene.boxes.items() if box != self.outermost]
+        spans = [(y, y + high) for x, y, wide, high in [*self._items(), *drawn] if x < right and x + wide > left]
+        for segment, _ in segments:
+            xs, ys = segment.points[::2], segment.points[1::2]
+            if min(xs) < right and max(xs) > left:
+                spans.append((min(ys), max(ys)))
+        tops, bottoms = zip(*spans, strict=True) if spans else ((0,), (self.scene.size[1],))
+        return min(tops) - 2 * _ROOM, max(bottoms) + _ROOM
+
+    def _items(self) -> list[Rect]:
+        """Return the rectangles of nodes, closed boxes, titles and outlines, through which a picture is not cut."""
+        boxes = [
+            (x, y, 14 + round(font.width(self._box_title(box, wide), TITLE, True)), 0)
+            if box in self.is_open
+            else (x, y, wide + _SHEET, high + _SHEET)
+            for box, (x, y, wide, high) in self.scene.boxes.items()
+            if box != self.outermost
+        ]
+        shapes = [shape for frame in self.frames for shape in frame.shapes]
+        outlines = [(left, top, right - left, bottom - top) for left, top, right, bottom in shapes]
+        nodes = [
+            (x, y, wide + _MARK * (slot in self.state.outputs), high) for slot, (x, y, wide, high) in self.rects.items()
+        ]
+        return [*nodes, *boxes, *outlines]
 
     def _rules(self) -> list[RuleSet]:
         wanted: dict[RuleSet, bool] = {
@@ -187,13 +257,18 @@ class _Picture:
         drawn = []
         for box, (x, y, wide, high) in self.scene.boxes.items():
             if box in self.is_open and box in self.begun and box != self.outermost:
-                name, *_, totals = self.model.box_texts[box]
-                whole = f"{name} · {totals}"
-                width = wide - 28
-                title = whole if font.width(whole, TITLE, True) <= width else font.shorten(name, width, TITLE, True)
+                title = self._box_title(box, wide)
                 border = element("rect", x=x, y=y, width=wide, height=high, rx=12, class_="open")
                 drawn.append((border, element("text", title, x=x + 14, y=y + 18, class_="title")))
         return drawn
+
+    def _box_title(self, box: int, wide: int) -> str:
+        """Return the title of an open box of a width: its name and, if there is space, its totals."""
+        name, *lines = self.model.box_texts[box]
+        # The last line of an operator lists its weights, whose nodes are drawn in the open box.
+        whole = f"{name} · {lines[0] if self.model.tree.boxes[box].is_operator else lines[-1]}"
+        width = wide - 28
+        return whole if font.width(whole, TITLE, True) <= width else font.shorten(name, width, TITLE, True)
 
     def _closed_boxes(self) -> list[Markup]:
         """Draw closed boxes: as a node if only one node is left inside, and as a ghost if none is."""
@@ -236,7 +311,7 @@ class _Picture:
         """Draw the sheet under a closed box unless it is a single operator."""
         if self.model.tree.boxes[box].is_operator:
             return []
-        return [element("rect", x=x + 5, y=y + 5, width=wide, height=high, rx=10)]
+        return [element("rect", x=x + _SHEET, y=y + _SHEET, width=wide, height=high, rx=10)]
 
     def _differences(self, inside: list[int], x: int, y: int) -> list[Markup]:
         """Draw the number of differing nodes inside a closed box at its lower left corner."""

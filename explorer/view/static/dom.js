@@ -34,6 +34,11 @@ export function tied(parts) {
   return joined;
 }
 
+/** Return a name whose lines break after "/", "." and "_" and before capitals, and inside a word only if that does not suffice. @param {string} name @returns {(Node | string)[]} */
+export function breakable(name) {
+  return name.split(/(?<=[/._])(?=.)|(?<=[\p{Ll}\p{N}])(?=\p{Lu})/u).flatMap((part, place) => (place ? [html("wbr"), part] : [part]));
+}
+
 /** Set or remove an attribute if its value changed. */
 export function put(element, name, value) {
   if (value === undefined || value === false) {

@@ -12,6 +12,7 @@ export interface Body {
 export interface BoxTable {
   kind: string;
   label: string;
+  title: string;
   text: string[];
   type: string;
   layer: number;
@@ -83,6 +84,11 @@ export interface FileOperator {
   doc: string;
   inputs: string[];
   outputs: string[];
+  parameters: [string, number][];
+  results: [string, number][];
+  documentation: number;
+  implied: string[];
+  stated: [string, string][];
 }
 
 /** A forward node, the nodes that compute its gradient, and the forward values that are saved for these nodes. */
@@ -155,7 +161,7 @@ export interface LayoutTables {
   page?: PageTable;
   boxes: BoxTable[];
   slots: SlotTable[];
-  texts: [string, string, string, string, string][];
+  texts: [string, string, string, string, string, string][];
   bodies: number[];
 }
 
@@ -202,6 +208,22 @@ export interface Nodes {
   body: number[];
   callee: number[];
   attributes: Record<number, Record<string, string>>;
+}
+
+/** Attribute of an operator type: its default value as a string ("" for none), and its meaning. */
+export interface OperatorAttribute {
+  name: string;
+  default: string;
+  meaning: string;
+}
+
+/** Operator type of a model file, and its documentation, which the operators of the type share. */
+export interface OperatorType {
+  name: string;
+  origin: string;
+  summary: string;
+  url: string;
+  attributes: OperatorAttribute[];
 }
 
 /** Options of a view. */
@@ -278,6 +300,7 @@ export interface RecordingTables {
   gradients?: Gradient[];
   layers: LayerTable[];
   operators?: FileOperator[];
+  operator_types?: OperatorType[];
   interface?: InterfaceRow[];
   metadata?: [string, string[]][];
   compositions?: Composition[];
@@ -351,6 +374,7 @@ export interface StageTable {
   first: number;
   last: number;
   purpose: string;
+  pipeline?: string;
   size: string;
   cost: string;
   result: string;

@@ -13,6 +13,7 @@ import { holdKeys, listenToKeys } from "./controls/keys.js";
 import { Opening } from "./scene/box_toggle.js";
 import { Paths, Placement } from "./scene/placement.js";
 import { flowsRight, Turning } from "./scene/direction.js";
+import { EdgeValues } from "./scene/edge_values.js";
 import { Prediction } from "./exercises/prediction.js";
 import { takeOver } from "./controls/view_address.js";
 import { Player } from "./controls/player.js";
@@ -48,7 +49,10 @@ export class View {
     this.turning = new Turning(this);
     this.theme = new Theme(this.root, payload.options.theme ?? "auto", () => this.#repaint());
     this.sizes = new PaneSizes(this.root, Number(payload.options.height) || 560);
-    this.sizes.onDrawer = () => this.selection.reveal();
+    this.sizes.onDrawer = () => {
+      this.selection.reveal();
+      this.parts.panel.parts.kernelCode.follow(true);
+    };
     this.room = { width: 0, height: 0 };
     this.fitted = false;
     this.resized = new ResizeObserver(() => this.#measure());
@@ -74,6 +78,7 @@ export class View {
     this.opening = new Opening(this);
     this.openBoxes = new OpenBoxes(this.trace);
     this.sceneBuilder = new SceneBuilder(this.trace, this.timeline, this.paths);
+    this.edgeValues = new EdgeValues(this.trace, this.sceneBuilder);
     this.totals = new Totals(this.trace);
     this.lines = new SourceLines(this.trace);
     this.heat = new Heat(this.totals, this.lines, () => this.show(), payload.options.heat);
@@ -148,20 +153,22 @@ export class View {
   }
 
   #draw(motion) {
+    // The row of stages is measured, which is fast only while nothing else has changed on the page.
+    this.parts.stageChips.show(this.now.stage);
     const before = this.#settle();
     this.scene = this.sceneBuilder.scene(this.now, this.placement);
     const heat = this.heat.shares(this.scene, this.placement);
-    const { node, box, matches } = this.selection;
-    const selected = this.selection.standing;
-    const { lineage, gradientLinks, compositions } = this.parts.panel.parts;
+    const { node, box, matches, standing, isValue } = this.selection;
+    const { lineage, gradientLinks, compositions, kernelCode } = this.parts.panel.parts;
     const traced = lineage.lit(this.selection, this.scene, this.placement);
     const linked = new Map([...compositions.lit(node), ...gradientLinks.lit(node, box, this.scene.moment.position)]);
     const asked = this.prediction.exercise?.marked();
-    const lit = asked?.slots ?? this.parts.source.lit(traced?.slots ?? linked);
+    const carried = isValue ? this.edgeValues.lit(standing, this.scene, this.placement) : undefined;
+    const lit = asked?.slots ?? kernelCode.lit(this.parts.source.lit(traced?.slots ?? carried?.slots ?? linked));
     this.root.classList.toggle("ex-tracing", Boolean(traced));
     this.root.classList.toggle("ex-predicting", this.prediction.isOn);
     this.differs = this.callbacks.differs?.(this.scene) ?? new Map();
-    this.canvas.show(this.scene, { selected, other: this.selection.other, box, otherBox: this.selection.otherBox, matches, heat, lit, along: asked?.edges ?? traced?.edges, veiled: asked?.veiled, differs: this.differs }, motion);
+    this.canvas.show(this.scene, { selected: isValue ? -1 : standing, other: this.selection.other, box, otherBox: this.selection.otherBox, matches, heat, lit, along: asked?.edges ?? traced?.edges ?? carried?.edges, veiled: asked?.veiled, differs: this.differs }, motion);
     if (before?.isFitted) this.fit();
     else if (before?.isSmall) this.begin();
     if (before) glide(this.canvas, before.placement);
@@ -292,7 +299,7 @@ export class View {
     const { now, open, chosen, body, stageName } = this;
     // All elements are replaced, so focus the canvas if any part of the view had the focus.
     const [hadFocus, { key }] = [hasFocus(this.root), this.focus];
-    const [selected, { measure }, { direction }] = [this.selection.node, this.heat, this.trace.layout];
+    const [{ node: selected, carried }, { measure }, { direction }] = [this.selection, this.heat, this.trace.layout];
     const { x, y, scale } = this.camera;
     this.prediction.end();
     this.player.stop();
@@ -301,6 +308,7 @@ export class View {
     this.chosen = new Set([...chosen].filter((box) => this.open.has(box)));
     this.body = body < this.trace.layout.bodies.length ? body : 0;
     this.selection.node = selected < this.trace.count ? selected : -1;
+    if (selected < this.trace.count) this.selection.carried = carried;
     const stage = this.timeline.stages[now.stage]?.name === stageName ? now.stage : this.timeline.named(stageName, -1);
     this.now = this.timeline.at(Math.min(now.step, this.timeline.end), stage);
     Object.assign(this.camera, { x, y, scale });

@@ -44,7 +44,8 @@ def split_visits(recording: Recording, tree: Tree, slots: Slots) -> bool:
 
 
 def _has_cycle(count: int, edges: Edges) -> bool:
-    return min(levels(count, edges), default=0) < 0
+    # Most edges lead to a later item, and such edges alone form no cycle.
+    return any(0 <= head <= tail for tail, head in edges) and min(levels(count, edges), default=0) < 0
 
 
 def _slots_inside(tree: Tree, item: BoxItem) -> list[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
 
 from explorer.record import Recording
@@ -21,6 +22,8 @@ class BoxItem(NamedTuple):
     table: Literal["slot", "box"]
     number: int
 
+
+_TABLE = itemgetter(0)
 
 Segment: TypeAlias = tuple[int, int, int, int, int]
 """part of an edge in one box: the box, the items at both ends (−1 its border) and their ports (0 at a slot)"""
@@ -51,7 +54,7 @@ class Box:
     @property
     def is_operator(self) -> bool:
         """Whether it represents one operator of a file, or a layer without sublayers, and contains only nodes."""
-        return self.type != "" and all(item.table == "slot" for item in self.items)
+        return self.type != "" and "box" not in map(_TABLE, self.items)
 
 
 @dataclass(slots=True)
@@ -110,15 +113,15 @@ class Tree:
         """Return the depth down to which all boxes are open, and below which all are closed; None if there is none."""
         depths = self._depths()
         depth = max((depths.get(box, 0) for box in opened), default=0)
-        return depth if self.opened_to(depth).issubset(opened) else None
+        opened = frozenset(opened)
+        return depth if all(box in opened for box, inside in depths.items() if 0 < inside <= depth) else None
 
     def _depths(self) -> dict[int, int]:
         """Return the number of boxes around each box's items, including the box itself; 0 for a graph."""
         depths = dict.fromkeys(self.bodies, 0)
         for box in reversed(self.postorder()):
-            for table, index in self.boxes[box].items:
-                if table == "box":
-                    depths[index] = depths[box] + 1
+            if (parent := self.boxes[box].parent) >= 0:
+                depths[box] = depths[parent] + 1
         return depths
 
     def compact(self) -> None:
@@ -129,7 +132,7 @@ class Tree:
         boxes: list[Box] = [self.boxes[box] for box in new]
         for box in boxes:
             box.parent = new.get(box.parent, -1)
-            box.items = [BoxItem(table, new[index] if table == "box" else index) for table, index in box.items]
+            box.items = [BoxItem("box", new[item.number]) if item.table == "box" else item for item in box.items]
         self.boxes = boxes
         self.bodies = [new[box] for box in self.bodies]
         self._postorder = None
@@ -201,10 +204,10 @@ def drop_single(recording: Recording, slots: Slots, tree: Tree) -> None:
     for index in tree.postorder():
         box = tree.boxes[index]
         items = []
-        for table, inner in box.items:
-            child = tree.boxes[inner] if table == "box" else None
+        for item in box.items:
+            child = tree.boxes[item.number] if item.table == "box" else None
             if child is None or len(child.items) > 1 or _is_kept(tree, child, leaves):
-                items.append(BoxItem(table, inner))
+                items.append(item)
                 continue
             only = child.items[0]
             if only.table == "box":

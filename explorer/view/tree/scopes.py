@@ -26,7 +26,8 @@ def _path(recording: Recording, row: int) -> tuple[str, ...]:
 class NodesByName:
     """Recorded nodes by the name or path of their scope, ``fc`` or ``layer1 / conv2``, by variable, ``loss``, and by
     operation, ``tanh`` or ``multiply 2``. If a name has several meanings, the first of these applies. The operation of
-    a node that a decision added, such as ``log_softmax``, is a name if no recorded node has it.
+    a node that a decision added, such as ``log_softmax``, is a name if no recorded node has it. In a recording of
+    another compiler, values are also called as in its graph.
 
     An operator of a file is also a scope, and may be written as in the file: ``/layer1/conv2`` or ``layer1.conv2``. Its
     whole path comes first.
@@ -70,7 +71,12 @@ class NodesByName:
         for node, born in enumerate(recording.nodes.born):
             if born >= 0 and recording.nodes.kind[node] != "constant":
                 added.setdefault((recording.label(node),), []).append(node)
-        for names in (of_variables, labelled, of_operands, added):
+        of_values: dict[tuple[str, ...], list[int]] = {}
+        for node, own in recording.nodes.attributes.items():
+            for key in ("operator", "name"):
+                if own.get(key):
+                    of_values.setdefault((own[key],), []).append(node)
+        for names in (of_variables, labelled, of_operands, added, of_values):
             self._nodes.update({path: nodes for path, nodes in names.items() if path not in self._nodes})
 
     def __getitem__(self, name: str) -> list[int]:
@@ -88,23 +94,14 @@ class NodesByName:
         first = f"the first are {', '.join(known[:5])}" if known else "this recording has none"
         raise OperandError(
             f"no operator, layer, scope, variable or operation is called {name!r}; {hint or first}",
-            rule="a node must be one of this view",
-            fix=f"view.focus({[*near, *known][0]!r})" if known else "view.focus(0) selects by number",
+            rule="a node must be one of this recording",
+            fix=f"for example {[*near, *known][0]!r}" if known else "view.focus(0) selects by number",
         )
 
 
 def nodes_named(recording: Recording, name: str) -> list[int]:
     """Return the nodes with a name; raise ValueError for an unknown name, with similar names."""
     return NodesByName(recording)[name]
-
-
-def named_inside(recording: Recording, name: str) -> list[int]:
-    """Return the recorded nodes with a name inside functions, branches and loops; empty if there are none."""
-    try:
-        nodes = nodes_named(recording, name)
-    except ValueError:
-        return []
-    return [node for node in nodes if recording.nodes.body[node] > 0]
 
 
 def nodes_at(recording: Recording, line: int | str, where: str | None = None) -> list[int]:

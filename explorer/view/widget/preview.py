@@ -9,12 +9,14 @@ from __future__ import annotations
 import ast
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import traitlets
 from IPython.display import display
 
 from explorer.record import Recording
+from explorer.record.listings import without_source
 from explorer.record.shell import request, shell_part
 from explorer.view.payload.view_payload import answer
 from explorer.view.widget.front_end import WIDGET
@@ -58,10 +60,16 @@ def shows_view(source: str) -> bool:
 
 
 class PreviewView(GraphView):
-    """View that sends the layout of open boxes first, and of other boxes, which takes longer, in a second message."""
+    """View that sends the layout of open boxes first, and of other boxes, which takes longer, in a second message.
+
+    It has no source and no attributes of a file's operators, which a reader needs later than the picture.
+    """
 
     insides = traitlets.Dict().tag(sync=True, to_json=json_text)
     """additional boxes that are laid out, in reply to a page that requested them"""
+
+    def _sent_recording(self) -> Recording:
+        return without_source(replace(self.recording, operators=[], operator_types=[]))
 
     def _placed_boxes(self) -> set[int]:
         return self._drawing.layouts.opened()

@@ -166,7 +166,7 @@ class GraphView(NotebookWidget):
 
     def _payload(self, theme: str, position: int) -> dict[str, Any]:
         return payload(
-            self.recording,
+            self._sent_recording(),
             theme=theme,
             position=position,
             height=self._height,
@@ -174,6 +174,10 @@ class GraphView(NotebookWidget):
             boxes=self._placed_boxes(),
             overlays=self._overlays.values(),
         )
+
+    def _sent_recording(self) -> Recording:
+        """Return the recording whose tables the payload contains."""
+        return self.recording
 
     def _placed_boxes(self) -> set[int]:
         """Return the boxes whose layouts the payload contains."""

@@ -65,10 +65,12 @@ def test_an_int8_file_is_ranked_against_its_float_file(folder: Path, capsys: pyt
 def test_floats_are_cast_to_the_precision_of_each_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small_files(folder)
     np.savez("x.npz", x=SMALL)
-    assert main(["compare", "float32.onnx", "float16.onnx", "--input", "x.npz", "--tolerance", "0.05"]) == 0
+    assert main(["compare", "float32.onnx", "float16.onnx", "--input", "x.npz"]) == 0
     text = capsys.readouterr().out
     assert "cast: input 'x' of net 'float16', float32 to float16" in text
     assert "cast: input 'x' of net 'float32', float16 to float32" in text
+    assert "tolerance: a relative error of 0.01, for float16 against float32" in text
+    assert main(["compare", "float32.onnx", "float16.onnx", "--input", "x.npz", "--tolerance", "1e-4"]) == 1
 
 
 @pytest.mark.parametrize(

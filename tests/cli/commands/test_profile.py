@@ -66,6 +66,7 @@ def test_inputs_of_the_declared_types_are_drawn_without_a_file(capsys: pytest.Ca
         (["-o", "out.xlsx"], "the output must end in .csv, .json, .txt or .html"),
         (["--with", "onnxruntime"], "fix: pip install 'explorer-graphs[onnxruntime]'"),
         (["--with", "onnx.reference"], "the runtime must report the time of each operator"),
+        (["--kernels", "native", "--with", "litert"], "--kernels native with --with litert"),
         (["--shape", "image=1x1x9x9"], "give only lengths that the file does not declare"),
     ],
 )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
+import explorer as ex
 from explorer.cli import main
 
 MODEL = str(Path(__file__).parents[3] / "assets" / "digits.pnnx.param")
@@ -75,7 +77,7 @@ def test_an_operator_computed_by_another_one_is_not_reported_as_removed(capsys: 
     """The relu before a pooling is absorbed by it, and the kernel that computes it is named."""
     assert main(["why", ONNX, "/relu2/Relu"]) == 0
     text = capsys.readouterr().out
-    assert "absorbed: what replaced its readers does its work" in text
+    assert "absorbed: max_pool2d, which is computed from it, is replaced by relu (rule ExtremeBeforeMonotone" in text
     assert "computed in kernel 3 max_pool2d → relu" in text
     assert "relu is removed" not in text
 
@@ -122,3 +124,27 @@ def test_an_operator_inside_a_loop_is_explained(tmp_path: Path, capsys: pytest.C
     assert lines[1:3] == ["recorded at m.onnx node 2: t = Tanh(s)", "scope turns / inside"]
     assert main(["why", str(path), "elsewhere"]) == 2
     assert "unknown operator, operand or weight 'elsewhere'" in capsys.readouterr().err
+
+
+@pytest.mark.spec("V-2", "Q-4")
+def test_boxes_and_the_names_in_a_recording_are_explained_as_in_a_view(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`explorer why FILE residual conv2` and `explorer why x.json a b` answer as `view.why` does."""
+    net = ex.open(ONNX)
+    view = net.preview_plan().explore()
+    assert main(["why", ONNX, "residual.conv1", "residual / conv2"]) == 0
+    of_boxes = capsys.readouterr().out
+    assert of_boxes == view.why("residual.conv1", "residual / conv2")
+    x = ex.tensor(np.ones((32, 64), np.float32))
+    product = x @ ex.tensor(np.ones((64, 48), np.float32))
+    shown = ex.explore(np.tanh(product) + 2 * product)
+    shown.save(tmp_path / "x.json")
+    assert main(["why", str(tmp_path / "x.json"), "product", "tanh"]) == 0
+    assert capsys.readouterr().out == shown.why("product", "tanh")
+    assert main(["why", str(tmp_path / "x.json"), "tanh"]) == 0
+    assert capsys.readouterr().out == shown.why("tanh")
+    assert main(["why", str(tmp_path / "x.json"), "nothing"]) == 2
+    assert "no operator, layer, scope, variable or operation is called 'nothing'" in capsys.readouterr().err
+    assert main(["why", str(tmp_path / "x.json"), "tanh", "--shape", "x=1x2"]) == 2
+    assert "--shape for a recording" in capsys.readouterr().err

@@ -61,6 +61,13 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "einsum of lists to a number": lambda a: np.einsum(a, [0, 51], []),
     "einsum of lists with ellipses": lambda a: np.einsum(a, [..., 30], a.T, [30, 7], [..., 7]),
     "einsum of one": lambda a: np.einsum(a, [1, 0]),
+    "real": lambda a: np.real(a * 2j) + np.real(val=a),
+    "imag": lambda a: np.imag(a * 2j) + np.imag(a),
+    "conj": lambda a: np.imag(np.conj(a * 1j)),
+    "nextafter": lambda a: np.nextafter(a, 0.0),
+    "vecdot": lambda a: np.linalg.vecdot(a * 1j, a * (2 + 1j), axis=0),
+    "var of a fraction": lambda a: np.var(a, correction=0.5),
+    "searchsorted": lambda a: np.searchsorted(np.array([0.0, 1.0, np.nan]), np.where(a > 0, a, np.nan), side="right"),
 }
 
 
@@ -129,15 +136,11 @@ def test_the_error_of_an_unrecorded_function_suggests_recorded_ones(name: str) -
     ("call", "fix"),
     [
         (lambda a: np.dstack([a, a]), "ex.concatenate"),
-        (lambda a: np.linalg.norm(a), "ex.vector_norm"),
         (lambda a: np.nanmax(a, axis=0), "ex.max(ex.where"),
-        (lambda a: np.trace(a), "ex.einsum"),
-        (lambda a: np.split(a, 3, axis=1), "slices"),
+        (lambda a: np.delete(a, 0, axis=1), "slices"),
         (lambda a: np.full_like(a, 2), "ex.broadcast_to"),
-        (lambda a: np.count_nonzero(a), "ex.sum(x != 0"),
         (lambda a: np.average(a, weights=A), "ex.sum(x * w"),
         (lambda a: np.isclose(a, A), "ex.absolute(a - b)"),
-        (lambda a: np.linalg.vector_norm(a), "ex.vector_norm"),
     ],
 )
 def test_the_error_of_a_rejected_call_suggests_an_alternative(call: Callable[[Any], Any], fix: str) -> None:
@@ -147,8 +150,8 @@ def test_the_error_of_a_rejected_call_suggests_an_alternative(call: Callable[[An
 
 
 def test_the_error_of_a_function_without_an_operation_contains_its_name() -> None:
-    with pytest.raises(ex.UnknownNameError, match=r"np\.nextafter"):
-        np.nextafter(ex.tensor(A), 2.0)
+    with pytest.raises(ex.UnknownNameError, match=r"np\.spacing"):
+        np.spacing(ex.tensor(A))
     with pytest.raises(ex.UnknownNameError, match=r"np\.unwrap"):
         np.unwrap(ex.tensor(A))
 

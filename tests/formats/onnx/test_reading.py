@@ -244,6 +244,36 @@ def test_the_box_of_a_sliced_weight_contains_its_slices_and_the_nodes_between(tm
     assert "tied" not in boxes.values()
 
 
+@pytest.mark.spec("V-7")
+def test_operators_that_quantize_a_value_are_in_the_box_of_its_producer(tmp_path: Path) -> None:
+    """Quantizers insert pairs of operators without modules, which would split the modules around two layers."""
+    nodes = [
+        node("DequantizeLinear", ["w", "scale"], ["dequantized"], "w_DequantizeLinear"),
+        node("QuantizeLinear", ["x", "scale", "zero"], ["x_q"], "x_QuantizeLinear"),
+        node("DequantizeLinear", ["x_q", "scale", "zero"], ["x_dq"], "x_DequantizeLinear"),
+        node("MatMul", ["x_dq", "dequantized"], ["a"], "node_linear_1"),
+        node("QuantizeLinear", ["a", "scale", "zero"], ["a_q"], "a_QuantizeLinear"),
+        node("DequantizeLinear", ["a_q", "scale", "zero"], ["a_dq"], "a_DequantizeLinear"),
+        node("Neg", ["a_dq"], ["y"], "node_neg_2"),
+    ]
+    for placed, module in ((nodes[3], "net.first"), (nodes[6], "net.second")):
+        note = placed.metadata_props.add()
+        note.key, note.value = "pkg.torch.onnx.name_scopes", f"['', 'net', {module!r}, 'last']"
+    constants = {"w": np.eye(3, dtype=np.int8), "scale": np.float32(0.5), "zero": np.int8(0)}
+    arrays = {name: np.asarray(value) for name, value in constants.items()}
+    net = opened(model(nodes, {"x": (FLOAT, [2, 3])}, ["y"], arrays), tmp_path)
+    boxes = {name: "/".join(path[:-1]) for name, path in box_paths(net.definition).items()}
+    assert boxes == {
+        "w_DequantizeLinear": "net/first",
+        "x_QuantizeLinear": "",
+        "x_DequantizeLinear": "",
+        "node_linear_1": "net/first",
+        "a_QuantizeLinear": "net/first",
+        "a_DequantizeLinear": "net/first",
+        "node_neg_2": "net/second",
+    }
+
+
 def test_unused_and_missing_operands(tmp_path: Path) -> None:
     """Omitted inputs are absent even in the middle; omitted outputs get a name."""
     x = np.random.default_rng(1).standard_normal((3, 1, 2)).astype(np.float32)

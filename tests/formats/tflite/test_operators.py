@@ -65,6 +65,7 @@ def test_every_operator_type_has_a_case_or_a_test() -> None:
         "CONSTANT",
         "IF",
         "WHILE",
+        "STABLEHLO_COMPOSITE",
     }
 
 

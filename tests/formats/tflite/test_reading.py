@@ -12,9 +12,12 @@ import tflite
 
 import explorer as ex
 from assets.tflite_models import SAME, Graph, Node, Tensor, Writer, constant, file
+from explorer.cli import main
 from explorer.core.ir.traversal import reachable
 from explorer.net import Net
+from tests.support.tflite_files import composite, two_graphs
 
+ASSETS = Path(__file__).parents[3] / "assets"
 rng = np.random.default_rng(3)
 FILTERS = rng.normal(size=(4, 3, 3, 2)).astype(np.float32)
 NAME = "net/conv/Relu;net/conv/BiasAdd"
@@ -227,3 +230,38 @@ def test_weights_are_read_when_they_are_needed(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(ex.FileError, match="has changed since it was opened"):
         _ = net["net/conv/Relu"].filter.array
+
+
+@pytest.mark.spec("I-3")
+def test_a_signature_selects_a_graph_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`ex.open(path, signature="decode")` and `--signature decode` open its graph, with the names in the signature."""
+    path = two_graphs(tmp_path)
+    x = np.array([0.5, -1], np.float32)
+    first, second = ex.open(path), ex.open(path, signature="decode")
+    assert [operator.type for operator in first.definition.operators] == ["TANH"]
+    assert [operator.type for operator in second.definition.operators] == ["TANH", "LOGISTIC"]
+    assert (second.name, [*second.inputs], second.definition.outputs) == ("two decode", ["in"], ("out",))
+    np.testing.assert_allclose(second.run(x), 1 / (1 + np.exp(-np.tanh(x))), rtol=1e-6)
+    assert ex.open(path, signature="prefill").definition.operators == first.definition.operators
+    assert ("graphs that are not shown", "0") in second.definition.metadata
+    with pytest.raises(ex.FileError, match="no signature 'train'") as error:
+        ex.open(path, signature="train")
+    assert error.value.rule == "the signature must be one of the file's: 'prefill', 'decode'"
+    with pytest.raises(ex.FileError, match="signature='a' for a file in the format 'onnx'"):
+        ex.open(ASSETS / "digits.onnx", signature="a")
+    assert main(["check", str(path), "--signature", "decode"]) == 0
+    assert "two decode: all 2 operators can run" in capsys.readouterr().out
+
+
+@pytest.mark.spec("I-3")
+def test_a_composite_operator_is_computed_by_its_graph(tmp_path: Path) -> None:
+    """Its box contains the operators of the graph, and no graph of the file is left out."""
+    net = ex.open(composite(tmp_path))
+    x = np.array([0.5, -1], np.float32)
+    assert net.check() == []
+    np.testing.assert_allclose(net.run(x), np.tanh(1 / (1 + np.exp(-np.tanh(x)))), rtol=1e-6)
+    assert "graphs that are not shown" not in dict(net.definition.metadata)
+    assert [operator.type for operator in net.definition.operator("y").bodies["decomposition"].operators] == [
+        "TANH",
+        "LOGISTIC",
+    ]

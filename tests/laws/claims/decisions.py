@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ from explorer.plan import Plan
 from explorer.plan.graph.decisions import PlanDecision
 from explorer.plan.graph.reasons import Facts, Reason
 from explorer.plan.passes.recall import ReusableValues
+from explorer.plan.schedule.blocked_kernel import blocks_of
 from explorer.plan.schedule.schedule import Kernel
 from tests.support.interpreter import reference
 
@@ -155,8 +156,25 @@ class Claim:
 
     @cached_property
     def kernels(self) -> dict[int, Kernel]:
-        """Return the kernel that computes each node, by the node's uid."""
-        return {node.uid: kernel for kernel in self.planned.schedule.kernels for node in kernel.nodes}
+        """Return the kernel that computes each node, by the node's uid; before `JoinRows` joined kernels."""
+        graph, result = self.planned.graph, {}
+        fused: dict[int, list[ex.Expr]] = {}
+        for group in graph.groups:
+            if group.kind == "kernel" and graph.decider(group.decision).name != "JoinRows":
+                fused.update(dict.fromkeys([node.uid for node in group.members], group.members))
+        for kernel in self.planned.schedule.kernels:
+            is_joined = kernel.blocks is not None and kernel.blocks.whole
+            for node in kernel.nodes:
+                if node.uid not in result:
+                    part = fused.get(node.uid, [node]) if is_joined else kernel.nodes
+                    blocks = blocks_of(part, self.operands) if is_joined and len(part) > 1 else kernel.blocks
+                    own = replace(kernel, nodes=tuple(part), blocks=blocks) if is_joined else kernel
+                    result.update(dict.fromkeys([each.uid for each in part], own))
+        return result
+
+    def operands(self, node: ex.Expr) -> tuple[ex.Expr, ...]:
+        """Return the operands of a node in the planned graph."""
+        return self.planned.graph.inputs[node.uid]
 
     @property
     def replaced(self) -> list[tuple[ex.Expr, ex.Expr]]:

@@ -19,6 +19,7 @@ from explorer.view.export.why_text import why
 from explorer.view.model.picture_model import build_model
 from explorer.view.payload.recording_tables import recording_tables
 from tests.formats.onnx.models import FLOAT, model, node, opened
+from tests.support.cells import MODELS
 
 
 def labelled(recording: ex.Recording) -> dict[str, str]:
@@ -72,7 +73,7 @@ def test_a_length_that_a_tool_numbered_has_no_name(tmp_path: Path, name: str) ->
     net = opened(model([node("Relu", ["x"], ["y"])], {"x": (FLOAT, [name, "batch_dim"])}, ["y"]), tmp_path)
     recording = net.plan((2, 3)).recording
     assert labelled(recording) == {"x": "2×batch_dim=3 float32", "relu": "2×3 float32"}
-    assert net.preview_plan().title == "m (batch_dim = 16, ? = 1)"
+    assert net.preview_plan().title == "m (batch_dim = 16, unknown length = 1)"
 
 
 @pytest.mark.spec("V-7")
@@ -153,3 +154,22 @@ def test_the_history_of_a_node_shows_where_its_names_are_declared(tmp_path: Path
     text = why(recording, recording.nodes.label.index("x"))
     assert "x · batch=1×seq=16×64 float32\n" in text
     assert "declared as batch×seq×64: input 'x' of m.onnx\n" in text
+
+
+@pytest.mark.spec("V-16")
+def test_values_that_a_quantizer_inserted_have_the_names_of_the_values_that_they_hold() -> None:
+    """Quantizers declare no types for their values, so that one edge would read ``batch=1×8`` and the next ``1×8``."""
+    recording = ex.open(MODELS.parent / "digits_int8.onnx").preview_plan().recording
+    scopes, nodes = recording.scopes, recording.nodes
+    results = {
+        operator.outputs[0]: operator.results[0][1]
+        for operator in recording.operators
+        if scopes[operator.scope].type in ("QuantizeLinear", "DequantizeLinear") and operator.results[0][1] >= 0
+    }
+    images = {name: node for name, node in results.items() if recording.types[nodes.type[node]].shape[:1] == (1,)}
+    assert len(images) > 20
+    assert {recording.dimension_names(node)[0] for node in images.values()} == {"batch"}
+    last = recording.dimensions[images["probability_QuantizeLinear_Output"]]
+    assert last.origin == "output 'probability' of digits_int8.onnx"  # the file declares only what it holds in the end
+    first = recording.dimensions[images["image_DequantizeLinear_Output"]]
+    assert (first.shape, first.origin) == ("batch×1×8×8", "input 'image' of digits_int8.onnx")

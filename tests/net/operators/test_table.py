@@ -9,6 +9,7 @@ import pytest
 
 import explorer as ex
 from explorer.core.errors import OperandError
+from explorer.net.definition.operator_definition import OperatorDefinition, WeightReference
 from explorer.net.operators.signature import Ints, Known
 from explorer.net.operators.table import OperatorTable
 
@@ -45,6 +46,28 @@ def test_inputs_have_the_names_of_function_parameters() -> None:
     own = table.signature("Own")
     assert own is not None
     assert own.input_names(2) == ()
+
+
+def test_parameters_of_an_operator_are_in_the_order_of_its_type() -> None:
+    """Inputs that the file does not name have the function's names; weights and constants are at their position."""
+    table = OperatorTable("test", input_names=lambda type, count: ("a", "b", "c", "d")[:count])
+
+    @table.register("Mix")
+    def mix(a: ex.Expr, b: ex.Expr, c: ex.Expr, *, by: int = 1) -> ex.Expr:
+        return a
+
+    def parameters(*inputs: str, **options: Any) -> tuple[tuple[str, int], ...]:
+        return table.parameters(OperatorDefinition("Mix", "mix", inputs, ("y",), **options))
+
+    assert parameters("x", "z") == (("a", 0), ("b", 1))
+    assert parameters("x", "x", input_names={"a": "x", "b": "x"}) == (("a", 1), ("b", 1))
+    weight = WeightReference("w", (2,), "float32")
+    assert parameters("x", input_names={"c": "x"}, weights={"a": weight}, arguments={"b": 3, "by": 2}) == (
+        ("a", -1),
+        ("b", -1),
+        ("c", 0),
+    )
+    assert table.parameters(OperatorDefinition("Unknown", "u", ("x", "z"), ("y",))) == (("", 0), ("", 1))
 
 
 def test_an_exception_of_a_builder_is_the_cause_of_the_error() -> None:

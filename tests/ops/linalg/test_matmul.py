@@ -100,6 +100,22 @@ def test_the_fix_of_a_product_of_other_sizes_is_possible() -> None:
     assert "the last axis of b (3) and the second last axis of a (4)" in caught.value.rule
 
 
+def test_the_error_of_a_product_names_parameters_and_results() -> None:
+    """A parameter called a is not renamed, and a result has the name of its variable."""
+    w = ex.tensor(np.ones((5, 6)), name="w")
+    h = ex.tanh(ex.tensor(np.ones((3, 4))))
+
+    @ex.function
+    def f(a: ex.Expr) -> ex.Expr:
+        return a @ w
+
+    for product, name in ((lambda: f(h), "a"), (lambda: h @ w, "h")):
+        with pytest.raises(ex.OperandError, match=rf"\({name}, w\)") as caught:
+            product()
+        assert caught.value.rule.startswith(f"the last axis of {name} (4)")
+        assert caught.value.fix == f"w must have 4 rows, or {name} 5 columns"
+
+
 def test_the_traceback_of_a_wrong_product_states_the_error_once() -> None:
     """A traceback of plain Python contains neither the message twice nor the frames of type inference."""
     x, w = ex.tensor(np.ones((64, 20))), np.ones((32, 5))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import explorer as ex
-from explorer.core.ir.function import item
-from explorer.core.types.tensor_type import TupleType
+from explorer.core.ir.function import Parameter, item
+from explorer.core.types.tensor_type import TensorType, TupleType
 from explorer.ops.linalg.matmul import Matmul
 from explorer.plan import Options, plan
 from explorer.plan.graph.decisions import PlanDecision
@@ -273,3 +273,14 @@ def test_batches_of_one_body_with_different_varying_operands_are_separate() -> N
         assert decisions(planned, "batched")
         for value, a, b in zip(run(planned), left, right, strict=True):
             np.testing.assert_allclose(value, np.tanh(a.array @ b.array) * 2, rtol=1e-12)
+
+
+@pytest.mark.spec("P-4", "V-24")
+def test_operations_on_weights_are_not_batched_because_they_run_once() -> None:
+    x = Parameter(TensorType((1, 16), "float64"), "x")()
+    weights = [ex.tensor(random.normal(size=16), name=f"w{index}") for index in range(16)]
+    for weight in weights:
+        x = ex.tanh(x * (weight / ex.sqrt(weight * weight + 1)))
+    planned = plan([x])
+    assert decisions(planned, "batched") == []
+    assert sum(kernel.constant for kernel in planned.schedule.kernels) == len(weights)

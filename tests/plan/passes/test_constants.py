@@ -9,6 +9,7 @@ import explorer as ex
 from explorer.core.ir.function import Parameter
 from explorer.core.types.tensor_type import TensorType
 from explorer.plan import Options, plan
+from explorer.plan.graph.constancy import Prepared
 from explorer.plan.planner import Plan
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
@@ -45,6 +46,19 @@ def test_values_that_depend_only_on_weights_are_marked_and_come_first() -> None:
         np.tanh(given) * np.exp(np.sin(w.array) + 1) + np.exp(w.array) / np.exp(w.array).sum(),
         rtol=1e-14,
     )
+
+
+@pytest.mark.spec("P-1", "V-25")
+def test_operations_that_run_once_cost_nothing_if_they_are_not_fused() -> None:
+    weight = ex.tensor(np.array([[3.0], [4.0]]))
+    planned = plan([ex.tanh(x) * (ex.exp(ex.sin(weight)[0]) + 1)])
+    once = planned.graph.notes(Prepared)
+    costs = {
+        decision.cost_us()
+        for decision in planned.graph.decisions
+        if not decision.applied and {node.uid for node in decision.subjects} <= once
+    }
+    assert costs == {0.0}
 
 
 @pytest.mark.spec("P-1", "P-6")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 import explorer as ex
 from explorer.plan import Options, plan
+from explorer.plan.graph.plan_graph import PlanGraph
 from tests.support.decisions import codes, facts
 from tests.support.execution import run
 from tests.support.interpreter import reference
@@ -32,6 +35,39 @@ def test_chains_trees_and_epilogues_are_fused_and_the_saving_is_reported() -> No
     assert facts(reduced, code)["saved_bytes"] == 3 * x.size * 8
     assert [len(kernel.nodes) for kernel in reduced.schedule.kernels] == [4]
     assert [len(kernel.nodes) for kernel in planned.schedule.kernels] == [3, 4]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_kernels_meet_the_conditions_that_are_checked_for_other_passes(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(seed)
+    square = ex.tensor(np.ones((4, 4)), name="square")
+    values: list[ex.Expr] = [square, square.T, ex.tensor(np.ones(4))]
+    functions: list[Callable[[ex.Expr, ex.Expr], ex.Expr]] = [
+        lambda a, b: a + b,
+        lambda a, b: ex.tanh(a),
+        lambda a, b: (a + square) @ square,
+        lambda a, b: ex.maximum(a * b, 0).sum(axis=-1, keepdims=True),
+        lambda a, b: (a * b).T,
+        lambda a, b: ex.where(a > b, a, ex.exp(b)),
+    ]
+    for _ in range(40):
+        a, b = (values[index] for index in rng.integers(max(0, len(values) - 6), len(values), 2))
+        values.append(functions[rng.integers(len(functions))](a, b))
+    fuse, join = PlanGraph.fuse, PlanGraph.join
+    made: list[int] = []
+
+    def checked(graph: PlanGraph, decision: int, members: list[ex.Expr], label: str) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(PlanGraph, "join", join)
+            fuse(graph, decision, members, label)
+        made.append(len(members))
+
+    monkeypatch.setattr(PlanGraph, "join", checked)
+    planned = plan(values[-3:])
+    assert made
+    assert len(made) == sum(group.kind == "kernel" for group in planned.graph.groups)
 
 
 @pytest.mark.spec("P-6", "P-15")

@@ -56,6 +56,37 @@ def test_an_exception_in_match_is_reported_with_the_rule_and_its_location() -> N
     assert isinstance(caught.value.__cause__, KeyError)
 
 
+def test_an_error_about_a_file_of_weights_is_not_the_rules() -> None:
+    _rule(ex.FileError("the file is missing", path="w.bin", rule="weights must be there", fix="add it"))
+    with pytest.raises(ex.FileError, match=r"^w\.bin: the file is missing"):
+        _plan()
+
+
+@pytest.mark.spec("H-12")
+@pytest.mark.parametrize(
+    ("replacement", "message"),
+    [
+        (lambda node, x: x.sum(), "replaced 3 float64 by scalar float64"),
+        (lambda node, x: x.astype("float32"), "replaced 3 float64 by 3 float32"),
+        (lambda node, x: 0.0, r"replaced <cos .*> by 0\.0\n.*must be an expression"),
+        (lambda node, x: np.sin(node), "by a value that reads it"),
+        (lambda node, x: node, "by a value that reads it"),
+    ],
+)
+def test_an_invalid_replacement_raises_an_error_with_the_rules_name(replacement: Any, message: str) -> None:
+    class Odd(ex.Rule):
+        """Replace the node by what the test gives."""
+
+        numerics = "exact"
+        roots = (Cos,)
+
+        def match(self, node: ex.Expr, graph: Any) -> Any:
+            return ex.Applied(replacement(node, *graph.operands(node)), "`{node}` is replaced.", {"node": node})
+
+    with pytest.raises(ex.DeclarationError, match=f"rule Odd .*{message}"):
+        _plan()
+
+
 def test_a_rule_needs_match_unless_it_is_abstract() -> None:
     with pytest.raises(ex.DeclarationError, match=r"without match\(\)"):
         type("Silent", (ex.Rule,), {"__doc__": "Says nothing.", "roots": (Cos,)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,9 @@ import explorer as ex
 from explorer.core.errors import FileError
 from explorer.net.building.weights import FileStorage
 from explorer.record import loads, to_json
-from explorer.run.diagnosis.leaf_values import leaf_values
+from explorer.run.diagnosis import leaf_values as diagnosis
+from explorer.run.diagnosis.leaf_values import leaf_value, leaf_values, small_leaf_values
+from explorer.run.execution.value_capture import summarize
 from explorer.run.recording.recorder import expressions
 
 ASSETS = Path(__file__).parents[3] / "assets"
@@ -31,6 +34,43 @@ def test_weights_are_summarized_without_an_input() -> None:
     assert values[weight].mean == pytest.approx(float(np.mean(array)))
     assert sum(values[weight].histogram) == np.size(array)
     assert not any(plan.recording.nodes.kind[node] == "input" for node in values)
+
+
+@pytest.mark.spec("V-6")
+def test_the_smallest_weights_are_summarized_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights are added from the smallest until one exceeds the number of elements or of weights."""
+    plan = ex.open(ASSETS / "digits.pnnx.param").preview_plan()
+    assert small_leaf_values(plan.planned) == leaf_values(plan.planned)
+    sizes = sorted([math.prod(summary.shape) for summary in leaf_values(plan.planned).values()])
+    monkeypatch.setattr(diagnosis, "MAX_ELEMENTS", sum(sizes[:5]))
+    assert sorted([math.prod(summary.shape) for summary in small_leaf_values(plan.planned).values()]) == sizes[:5]
+    monkeypatch.setattr(diagnosis, "MAX_WEIGHTS", 3)
+    assert len(small_leaf_values(plan.planned)) == 3
+
+
+@pytest.mark.spec("V-6")
+def test_a_large_weight_has_its_first_elements_as_text() -> None:
+    """A weight with more than 16 elements shows the first 8 in C order; values of a run show none."""
+    value = np.arange(36, dtype=np.float32).reshape(6, 6) / 4
+    tensor = ex.tensor(value)
+    assert leaf_value(tensor).elements == "[0.  , 0.25, 0.5 , 0.75, 1.  , 1.25, 1.5 , 1.75, …]"
+    assert leaf_value(ex.tensor(value[0])).elements == "[0.  , 0.25, 0.5 , 0.75, 1.  , 1.25]"
+    assert summarize(value).elements == ""
+    assert summarize(np.array(["a"] * 20), first=True).elements == "['a', 'a', 'a', 'a', 'a', 'a', 'a', 'a', …]"
+
+
+@pytest.mark.spec("V-6", "V-14")
+def test_a_saved_page_has_the_values_of_small_weights(tmp_path: Path) -> None:
+    """A page cannot request them later; it is also saved if the weights are missing."""
+    view = ex.open(ASSETS / "digits.pnnx.param").explore()
+    view.save(tmp_path / "view.html")
+    assert view.recording.leaf_values == {}
+    plain = len((tmp_path / "view.html").read_text())
+    assert plain == len(view.to_html())
+    shutil.copy(ASSETS / "digits.pnnx.param", tmp_path)
+    alone = ex.open(tmp_path / "digits.pnnx.param").explore()
+    alone.save(tmp_path / "alone.html")
+    assert len((tmp_path / "alone.html").read_text()) < plain - 2000
 
 
 def test_displaying_a_weight_keeps_nothing_in_memory() -> None:

@@ -37,6 +37,30 @@ def test_the_attributes_of_a_pnnx_operator_have_the_names_of_the_file() -> None:
     assert weights == {"weight": "convbn2d_0.weight · 64×3×7×7 float32", "bias": "convbn2d_0.bias · 64 float32"}
 
 
+@pytest.mark.spec("I-5")
+@pytest.mark.parametrize(
+    ("file", "box", "parameters", "results"),
+    [
+        ("resnet18.onnx", "node_Conv_296", [("X", 0), ("W", -1), ("B", -1)], ["Y"]),
+        ("resnet18.onnx", "node_Reshape_", [("data", 0), ("shape", -1)], ["reshaped"]),
+        ("lstm.onnx", "node_LSTM_", [("X", 0), ("W", 1), ("R", 2), ("B", -1)], ["Y"]),
+        ("resnet18.pnnx.param", "maxpool", [("input", 0)], [""]),
+        ("resnet18.pnnx.param", "convbn2d_0", [("input", 0), ("weight", -1), ("bias", -1)], [""]),
+    ],
+)
+def test_operands_have_the_names_of_the_operator_type(
+    file: str, box: str, parameters: list[tuple[str, int]], results: list[str]
+) -> None:
+    """Inputs are in the type's order, with weights and constants; each output has its node."""
+    recording = ex.open(MODELS / file).preview_plan().recording
+    row = next(row for row in recording.operators if recording.scopes[row.scope].name.startswith(box))
+    assert list(row.parameters[: len(parameters)]) == parameters
+    assert [name for name, _ in row.results] == results
+    apart = {name for name, _ in (*row.weights, *row.attributes)}
+    assert all(name in apart for name, index in row.parameters if index < 0)
+    assert [recording.nodes.scope[node] for _, node in row.results] == [row.scope]
+
+
 def test_the_tables_are_kept_in_a_file_and_omitted_if_empty() -> None:
     recording = ex.open(MODELS / "resnet18.onnx").preview_plan().recording
     assert loads(json.dumps(to_json(recording))).operators == recording.operators
@@ -49,6 +73,16 @@ def test_a_row_of_a_missing_box_raises_an_error() -> None:
     plain = to_json(ex.open(MODELS / "resnet18.onnx").preview_plan().recording)
     plain["operators"][0]["scope"] = 999
     with pytest.raises(ValueError, match=r"operators\.scope.*999 is no row of scopes"):
+        loads(json.dumps(plain))
+
+
+@pytest.mark.parametrize(
+    ("field", "pair", "message"), [("parameters", ["X", 7], "7 is no row of inputs"), ("results", ["Y", 9999], "nodes")]
+)
+def test_an_operand_of_a_missing_row_raises_an_error(field: str, pair: list[object], message: str) -> None:
+    plain = to_json(ex.open(MODELS / "resnet18.onnx").preview_plan().recording)
+    plain["operators"][0][field] = [pair]
+    with pytest.raises(ValueError, match=rf"operators\.{field}.*{message}"):
         loads(json.dumps(plain))
 
 

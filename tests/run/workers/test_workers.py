@@ -117,6 +117,21 @@ def test_a_cached_program_uses_the_values_of_new_tensors(workers: ex.Workers) ->
     assert values.reused
 
 
+def test_a_periodic_request_of_dask_does_not_hide_the_workers(
+    workers: ex.Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dask asks every two seconds for a list without workers; its reply may arrive before the names are returned."""
+    client, sync = workers.client, workers.client.sync
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        reply = sync(*arguments, **options)
+        sync(client._update_scheduler_info)
+        return reply
+
+    monkeypatch.setattr(client, "sync", interrupted)
+    assert len(workers.names()) == 2
+
+
 @pytest.mark.spec("C-14")
 def test_kernels_that_messages_would_slow_down_stay_local_with_a_reason(workers: ex.Workers) -> None:
     x = ex.tensor(np.arange(4.0))

@@ -21,7 +21,7 @@ def assert_harmless(text: str) -> None:
         assert not line.startswith(("fake:", "and one more", "=", "+", "@")), line
 
 
-@pytest.mark.parametrize("extension", [".txt", ".dot", ".svg"])
+@pytest.mark.parametrize("extension", [".txt", ".dot", ".svg", ".mmd", ".graphml"])
 def test_files_of_hostile_names_are_harmless(extension: str, tmp_path: Path) -> None:
     path = tmp_path / f"plan{extension}"
     hostile_plan().prepare().explore().save(path)

@@ -61,7 +61,7 @@ def test_a_question_about_a_replaced_node_names_the_rule_and_the_replacement() -
         assert not any("LogOfSoftmax" in line for line in others)
         assert "log_softmax" in "".join(others)
     assert view.why("log", "log_softmax").count("LogOfSoftmax") == 1
-    assert "replaced by log_softmax in the final graph" in view.why("log")
+    assert "replaced by log_softmax (rule LogOfSoftmax, stage simplify)" in view.why("log")
     view.focus("log_softmax")
     assert view.recording.label(view.selected) == "log_softmax"
 

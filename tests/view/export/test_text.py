@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from explorer.view.export.text import text
 from explorer.view.export.why_text import why
 from explorer.view.picture.svg import svg
 from tests.view import sample
+
+ASSETS = Path(__file__).parents[3] / "assets"
 
 
 @pytest.mark.spec("V-15", "V-22")
@@ -33,9 +36,10 @@ def test_each_decision_and_each_kernel_has_one_line():
         lines[count]
         == "schedule: 4 kernels, 3 buffers; peak 18 KB; most live 18 KB, in kernel 4; without reuse 30.3 KB"
     )
-    assert lines[count + 1 : count + 3] == [f"  {term}: {GLOSSARY[term]}" for term in ("level", "chain")]
-    assert lines[count + 4] == "  2 add → tanh, line 1: level 2, chain 0, 6 KB, 16.9 K flops, buffer 1; earliest"
-    assert lines[count + 7].startswith("recorded: ")
+    assert lines[count + 1] == "  live in kernel 4: tanh 6 KB, multiply 2 6 KB, working memory 6 KB, nll 4 B"
+    assert lines[count + 2 : count + 4] == [f"  {term}: {GLOSSARY[term]}" for term in ("level", "chain")]
+    assert lines[count + 5] == "  2 add → tanh, line 1: level 2, chain 0, 6 KB, 16.9 K flops, buffer 1; earliest"
+    assert lines[count + 8].startswith("recorded: ")
 
 
 @pytest.mark.spec("V-15")
@@ -83,8 +87,20 @@ def test_the_short_text_of_a_large_plan_has_the_first_and_last_lines_of_each_sta
 
 @pytest.mark.spec("V-22")
 def test_the_short_text_of_a_small_plan_is_complete():
-    assert text(sample.mlp(), short=True) == text(sample.mlp())
-    assert text(many(50), short=True) == text(many(50))
+    """It leaves out only the values at the peak of memory."""
+    for recording in (sample.mlp(), many(50)):
+        lines = [line for line in text(recording).splitlines() if not line.startswith("  live in kernel")]
+        assert text(recording, short=True).splitlines() == lines
+
+
+@pytest.mark.spec("Q-3")
+def test_the_text_names_the_values_at_the_peak_of_memory():
+    """Their sizes, the largest first, add up to the memory that is live in this kernel."""
+    recording = ex.open(ASSETS / "digits.onnx").preview_plan().recording
+    (line,) = [line for line in text(recording).splitlines() if line.startswith("  live in kernel")]
+    assert line == "  live in kernel 2: working memory 21.1 KB, add (conv2 / Conv) 3 KB, relu (relu1 / Relu) 2 KB"
+    lives = [kernel.live for kernel in recording.schedule.kernels]
+    assert lives[1] == max(lives) == recording.schedule.kernels[1].workspace + 3072 + 2048
 
 
 def test_options_are_before_the_fingerprint_in_order():

@@ -6,6 +6,7 @@ import pytest
 import explorer as ex
 from explorer.view.export.text import text
 from explorer.view.export.why_text import why
+from tests.laws.occasions import given
 from tests.view import sample
 
 
@@ -39,8 +40,10 @@ def test_edits_above_a_rule_do_not_change_the_history():
 @pytest.mark.spec("V-2")
 def test_why_describes_the_final_state_of_a_node():
     recording = sample.mlp()
-    assert "replaced by log-softmax in the final graph" in why(recording, recording.nodes.label.index("log"))
-    assert "absorbed: what replaced its readers does its work" in why(recording, recording.nodes.label.index("softmax"))
+    replaced = "replaced by log-softmax (rule LogOfSoftmax, stage simplify)"
+    assert f"\n{replaced}\n" in why(recording, recording.nodes.label.index("log"))
+    absorbed = why(recording, recording.nodes.label.index("softmax"))
+    assert f"\nabsorbed: log, which is computed from it, is {replaced}\n" in absorbed
     assert "no rule matched this node" in why(recording, recording.nodes.label.index("t"))
 
 
@@ -60,3 +63,33 @@ def test_the_history_of_a_node_names_its_known_function() -> None:
     assert message in why(recording, recording.nodes.label.index("erf"))
     assert message not in why(recording, recording.nodes.label.index("cos"))
     assert "found: GELU ×1" in text(recording).splitlines()
+
+
+@pytest.mark.spec("V-2", "Q-4")
+def test_why_follows_a_replacement_that_another_rule_absorbed() -> None:
+    """A quotient becomes a softmax, and its logarithm a log-softmax: each node names its own replacement and stage."""
+    x = ex.tensor(np.ones((8, 8)), name="x")
+    powers = ex.exp(x)
+    plan = ex.EvalPlan()
+    plan.register(ex.sum(x * ex.log(powers / ex.sum(powers))))
+    recording = plan.prepare().recording
+    quotient = why(recording, recording.nodes.label.index("divide")).splitlines()
+    place = quotient.index("replaced by softmax (rule QuotientOfExponentials, stage simplify)")
+    assert quotient[place + 1] == (
+        "softmax is absorbed: log, which is computed from it, is replaced by log_softmax"
+        " (rule LogOfSoftmax, stage simplify)"
+    )
+    assert quotient[place + 2].startswith("computed in kernel ")
+
+
+@pytest.mark.spec("V-2", "Q-4")
+def test_why_names_the_kernel_of_a_convolution_whose_scale_moved_into_its_weights() -> None:
+    """The kernel is the one that convolves, not the one that computes the scaled weights."""
+    weights, terms = ex.tensor(np.ones((2, 2, 3, 3))), ex.tensor(np.ones((2, 1, 1)))
+    plan = ex.EvalPlan(numerics="fast")
+    plan.register(ex.relu((ex.conv2d(given(1, 2, 8, 8), weights) + terms - terms * 2) * terms + terms))
+    recording = plan.prepare().recording
+    history = why(recording, recording.nodes.label.index("conv2d"))
+    assert "absorbed: multiply, which is computed from it, is replaced by add (rule FactorIntoWeights" in history
+    (kernel,) = [line for line in history.splitlines() if line.startswith("computed in kernel ")]
+    assert " conv2d → add → relu, line " in kernel

@@ -11,7 +11,7 @@ import explorer as ex
 from explorer.record import Recording
 from explorer.record.compare.comparison import compare
 from explorer.view.compare.pair_payload import counted
-from explorer.view.export.cost_report import costs
+from explorer.view.export.cost_report import costs, times
 from explorer.view.model.stage_texts import machine_text, stage_result
 from tests.view import sample
 
@@ -26,6 +26,23 @@ def test_an_estimate_names_its_machine() -> None:
     recording.options = {**recording.options, "costs": "measured"}
     assert "estimated for this machine" in stage_result(recording, last)
     assert costs(recording).splitlines()[0].endswith("; times are estimated for this machine")
+
+
+@pytest.mark.spec("Q-2")
+def test_the_slowest_kernels_are_listed_by_their_estimates() -> None:
+    """`explain()` lists the slowest kernels with their share; it omits measured times, which differ between runs."""
+    assert times(sample.mlp()).splitlines() == [
+        "where the time is: 33.2 µs estimated for the reference machine, the slowest first",
+        "     21 µs   63 %  kernel 1: matmul",
+        "    9.1 µs   27 %  kernel 4: add → log-softmax → nll",
+        "    1.9 µs    6 %  kernel 2: add → tanh",
+        "    1.2 µs    4 %  kernel 3: multiply 2",
+    ]
+    x = ex.tensor([[1.0] * 8] * 8)
+    plan = ex.EvalPlan()
+    plan.register(x @ x)
+    assert times(plan.prepare().recording) == ""
+    assert "where the time is" not in plan.explain()
 
 
 @pytest.mark.spec("V-5")

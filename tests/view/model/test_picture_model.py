@@ -4,10 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import explorer as ex
+from explorer.view.base import font
 from explorer.view.layout.box_layout import Layouts
-from explorer.view.model.labels import CALL_MARK, Text, node_size, title_within
+from explorer.view.model.labels import CALL_MARK, TYPE, WIDEST, Text, node_size, title_within, weights_text
+from explorer.view.model.operator_titles import operator_title
 from explorer.view.model.picture_model import MAX_VISIBLE, build_model
 from explorer.view.tree.topological import levels
+from tests.support import runtime_models
 from tests.support.cells import MODELS
 from tests.support.scenes import check, scene_size
 from tests.view import sample
@@ -171,8 +174,8 @@ def test_scopes_around_one_node_have_no_boxes():
 
 
 @pytest.mark.spec("Q-5")
-def test_a_node_that_represents_an_operator_of_a_file_shows_its_name():
-    """``relu1`` is one node, without a box; a name that an exporter generated, such as flatten_0, is omitted."""
+def test_a_node_that_represents_an_operator_of_a_file_has_the_title_of_a_box():
+    """``relu1`` is one node, without a box: its title is the author's name, and its type is below."""
     recording = ex.open(MODELS.parent / "digits.pnnx.param").preview_plan().recording
     model = build_model(recording)
     seconds = {}
@@ -180,9 +183,38 @@ def test_a_node_that_represents_an_operator_of_a_file_shows_its_name():
         slot = model.slots.of[node]
         text = model.texts[model.slot_texts[slot][model.slots.nodes[slot].index(node)]]
         seconds.setdefault(recording.scopes[scope].name, []).append((text.name, text.second))
-    assert ("relu", "relu1 · 1×8×8×8 f32") in seconds["relu1"]
-    assert ("reshape", "") in seconds["torch.flatten_0"]
+    assert ("relu1", "nn.ReLU · 1×8×8×8 f32") in seconds["relu1"]
+    # A name that an exporter generated is below the type.
+    assert ("torch.flatten", "torch.flatten_0 · 1×192 f32") in seconds["torch.flatten_0"]
     assert all("conv2 ·" not in second for _, second in seconds["conv2"])  # its box shows the name
+
+
+@pytest.mark.spec("Q-5", "V-24")
+def test_titles_and_summaries_use_only_the_words_of_the_file(tmp_path):
+    """An operator is ``Mul`` as a node and as a box, where explorer's operation is called multiply."""
+    recording = ex.open(runtime_models.model("llama block", tmp_path)[0]).preview_plan().recording
+    model = build_model(recording)
+    boxes = {text[0] for box, text in zip(model.tree.boxes, model.box_texts, strict=True) if box.is_operator}
+    around = [model.tree.boxes[box] for box in model.tree.box_of]
+    nodes = {
+        model.texts[rows[0]].name for rows, box in zip(model.slot_texts, around, strict=True) if not box.is_operator
+    }
+    assert {"Mul", "MatMul"} <= boxes
+    assert {"Mul", "ReduceMean", "Add", "Sqrt", "Div", "Reshape", "Transpose"} <= nodes
+    assert not nodes & {"multiply", "mean", "add 1e-05", "sqrt", "divide", "reshape", "transpose"}
+    quantized = build_model(ex.open(MODELS.parent / "digits_int8.onnx").preview_plan().recording)
+    assert "MaxPool → QuantizeLinear → DequantizeLinear" in {text[1] for text in quantized.box_texts}
+
+
+def test_an_operator_with_several_results_is_titled_by_its_type_rather_than_by_a_result():
+    title = operator_title("features / split_6:0", "Split", "split")
+    assert (title.title, title.note) == ("features / Split", "split_6:0")
+
+
+def test_an_expression_with_a_generated_name_is_called_as_its_operation():
+    title = operator_title("pnnx_expr_14", "add(@0,@1)", "add")
+    assert (title.title, title.note, title.type) == ("add", "", "add")
+    assert operator_title("residual", "add(@0,@1)", "add").title == "residual"
 
 
 def test_a_scope_around_one_box_gives_it_its_name():
@@ -272,6 +304,35 @@ def test_many_operators_of_a_file_are_closed_boxes():
 
 
 @pytest.mark.spec("V-7")
+def test_a_closed_operator_of_a_file_lists_the_shapes_of_its_weights():
+    model = build_model(ex.open(MODELS.parent / "digits.onnx").preview_plan().recording)
+    texts = {name: lines for name, *lines in model.box_texts}
+    # titles state the types, which are not repeated below
+    assert texts["conv1 / Conv"] == ["1×8×8×8 f32", "W 8×1×3×3 · B 8"]
+    assert texts["fc1 / Gemm"] == ["1×24 f32", "B 24×192 · C 24"]
+    assert texts["pool / MaxPool"] == ["1×12×4×4 f32"]
+
+
+def test_weights_that_do_not_fit_into_a_line_are_counted():
+    def weights(count, length=1):
+        return [("w" * length + str(index), f"key · {index} · 64×64×3×3 float32") for index in range(count)]
+
+    assert weights_text([]) == ""
+    assert weights_text([("x_scale", "s · scalar float32"), ("w", "a · b · 2×3 int8")]) == "w 2×3"
+    assert weights_text(weights(2)) == "w0 64×64×3×3 · w1 64×64×3×3"
+    many = weights_text(weights(9))
+    assert many.startswith("w0 64×64×3×3 · ")
+    assert many.endswith(f" · {9 - many.count('×3×3')} more")
+    for line in (
+        many,
+        weights_text(weights(3, 200)),
+        weights_text([("\u202e\n", "key · " + "1×" * 300 + "1 float32")]),
+    ):
+        assert line.isprintable()
+        assert font.width(line, TYPE) <= WIDEST
+
+
+@pytest.mark.spec("V-7")
 def test_boxes_connected_through_single_nodes_are_not_a_stack():
     make = sample.Builder()
     x = make.leaf("x", make.type(4))
@@ -285,7 +346,7 @@ def test_boxes_connected_through_single_nodes_are_not_a_stack():
 
 def test_a_call_has_space_for_its_mark() -> None:
     """A call is wider than an operation of the same name by the space for a mark on both sides."""
-    text = Text("a name that is wider than the type", "2 f32", "", "", "")
+    text = Text("a name that is wider than the type", "2 f32", "", "", "", "")
     assert node_size("call", text)[0] - node_size("operation", text)[0] == 2 * CALL_MARK
 
 

@@ -23,6 +23,7 @@ tables = st.one_of(
     st.lists(st.none() | st.booleans() | st.floats(allow_nan=False) | numbers),
     st.lists(st.integers(-(10**7), 10**7).map(lambda thousandths: thousandths / 1000)),
     st.lists(numbers.map(str) | st.sampled_from(["00", "-0", "1.0", "٣"])),
+    st.lists(st.from_regex(r"[a#]?(0?[0-9]{1,2}|[0-9]{14,17}|٣)\.[ab]?[0-9]?", fullmatch=True), min_size=LONG),
     st.lists(st.integers(), min_size=2, max_size=9).map(lambda row: [n + turn for turn in range(60) for n in row]),
 )
 numbered = st.dictionaries(numbers.map(str), st.integers(), max_size=80)
@@ -80,6 +81,25 @@ def test_times_and_numbered_attributes_are_packed_as_numbers():
     assert len(json.dumps(pack(attributes))) < 150
     assert unpack(pack(attributes)) == attributes
     assert list(unpack(pack(attributes))) == list(attributes)
+
+
+def test_names_that_differ_in_numbers_take_as_much_space_as_their_numbers():
+    """Names in a file repeat from layer to layer, and each is one letter for the change of its number."""
+    names = [f"layers.{row // 8}/attn/{'qkvo'[row % 4]}/MatMul_{row}" for row in range(4000)]
+    assert len(json.dumps(pack(names))) < 600
+    assert unpack(pack(names)) == names
+
+
+def test_names_without_numbers_stay_as_they_are():
+    """Every third name is equal, so a sample of them looks repetitive."""
+    names = [f"{'abcdefghij'[row % 10]}{'x' * (row // 10)}" if row % 3 else "y" for row in range(6000)]
+    assert unpack(pack(names)) == names
+
+
+def test_frequent_strings_are_written_once():
+    words = [f"{chr(97 + row % 26)}{chr(97 + row // 26 % 26)}" for row in range(300)]
+    assert len(json.dumps(pack(words * 10))) < 2 * len(json.dumps(words))
+    assert unpack(pack(words * 10)) == words * 10
 
 
 def test_numbers_inexact_in_scripts_are_not_packed():

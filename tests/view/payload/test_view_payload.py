@@ -30,7 +30,7 @@ def test_the_layout_follows_its_specification(make):
     for number, box in enumerate(boxes):
         assert box["parent"] < number
         assert set(box) == {
-            "kind", "label", "text", "type", "count", "parent", "open", "layer", "family", "batches", "closed",
+            "kind", "label", "title", "text", "type", "count", "parent", "open", "layer", "family", "batches", "closed",
             "placed", "size", "ports", "items", "edges", "labels", "operator", "crossings", "recorded",
         }  # fmt: skip
         for side, slot, port in box["crossings"]:

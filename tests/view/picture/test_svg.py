@@ -381,3 +381,34 @@ def test_a_closed_operator_has_the_family_of_its_costliest_operation() -> None:
     families = {group.findtext("{*}text"): [path.get("class") for path in group.iterfind("{*}path")] for group in drawn}
     assert families["bn1 / Conv"] == ["family product"]
     assert families["layer2"] == []
+
+
+@pytest.mark.spec("Q-10")
+@pytest.mark.parametrize(("name", "depth"), [("digits.onnx", 0), ("digits.onnx", 1), ("models/encoder.onnx", 1)])
+@pytest.mark.parametrize("wrap", [850, 1200])
+def test_a_picture_to_the_right_is_cut_into_rows(name: str, depth: int, wrap: int) -> None:
+    """No row is wider than the limit, each node and title is in one row, and rows follow one another without gaps."""
+    recording = ex.open(MODELS.parent / name).preview_plan().recording
+    drawing = ElementTree.fromstring(svg(recording, direction="right", depth=depth, wrap=wrap))
+    windows = [[int(side) for side in each.get("viewBox").split()] for each in drawing.findall(f"{NAMESPACE}svg")]
+    assert len(windows) > 1
+    assert [x for x, *_ in windows[1:]] == [x + wide for x, _, wide, _ in windows[:-1]]
+    assert max(wide for *_, wide, _ in windows) == int(drawing.get("width")) <= wrap
+    assert sum(high for *_, high in windows) == int(drawing.get("height"))
+    shown = [
+        int(each.get("y")) - int(drawing.find(f"{NAMESPACE}svg").get("y"))
+        for each in drawing.findall(f"{NAMESPACE}svg")
+    ]
+    assert shown == [sum(high for *_, high in windows[:row]) for row in range(len(windows))]
+    rects = [rect for rect in drawing.find(f"{NAMESPACE}defs").iter(f"{NAMESPACE}rect") if rect.get("class") != "open"]
+    assert len(rects) > 4
+    for rect in rects:
+        x, y, wide, high = (float(rect.get(side)) for side in ("x", "y", "width", "height"))
+        held = [
+            left <= x and x + wide <= left + width and top <= y and y + high <= top + height
+            for left, top, width, height in windows
+        ]
+        assert sum(held) == 1
+    one = ElementTree.fromstring(svg(recording, direction="right", depth=depth, wrap=10**6))
+    assert one.find(f"{NAMESPACE}svg") is None
+    assert int(one.get("width")) > wrap

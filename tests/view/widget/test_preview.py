@@ -2,7 +2,11 @@ import types
 
 import pytest
 
-from explorer.view.widget.preview import is_wanted, shows_view
+import explorer as ex
+from explorer.view.widget.preview import PreviewView, is_wanted, shows_view
+from explorer.view.widget.widget import GraphView
+from tests.support.cells import MODELS
+from tests.support.unpacked import unpack
 
 SHOWN = ("ex.explore(y)", "y = f(x)\nplan.explore(theme='dark')", "explore(y)  # the graph", "ex.open(file).explore()")
 NOT_SHOWN = (
@@ -35,3 +39,16 @@ def test_a_preview_is_shown_only_in_a_notebook(monkeypatch):
     assert is_wanted()
     running["content"]["code"] = "view = ex.explore(y)"
     assert not is_wanted()
+
+
+@pytest.mark.spec("V-16")
+def test_a_preview_omits_what_a_reader_needs_after_the_picture():
+    """It has the boxes and texts of a view, but no source texts and no attributes of a file's operators."""
+    recording = ex.open(MODELS / "resnet18.pnnx.param").preview_plan().recording
+    first, whole = (unpack(make(recording).payload) for make in (PreviewView, GraphView))
+    assert whole["recording"]["operators"]
+    assert any(row["text"] for row in whole["recording"]["sources"])
+    assert "operators" not in first["recording"]
+    assert [row["text"] for row in first["recording"]["sources"]] == [""] * len(whole["recording"]["sources"])
+    assert first["layout"]["texts"] == whole["layout"]["texts"]
+    assert [box["text"] for box in first["layout"]["boxes"]] == [box["text"] for box in whole["layout"]["boxes"]]

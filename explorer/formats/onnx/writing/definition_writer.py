@@ -26,7 +26,15 @@ from onnx import (
 from explorer.core.errors import ExplorerError
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.custom_dtypes import dtype_name
-from explorer.formats.common.onnx_names import FLATTENS, NEAREST_BY_SCALE, SLOPES_OF_CHANNELS
+from explorer.formats.common.onnx_names import (
+    FLATTENS,
+    FUNCTION,
+    GRAPH,
+    INPUT,
+    NEAREST_BY_SCALE,
+    OUTPUT,
+    SLOPES_OF_CHANNELS,
+)
 from explorer.formats.onnx.writing.written_model import (
     Model,
     record_module_path,
@@ -40,6 +48,8 @@ _EXPLORER_ARGUMENTS = (FLATTENS, NEAREST_BY_SCALE, SLOPES_OF_CHANNELS)
 """arguments that are not attributes of the standard"""
 _FILE_FACTS = ("producer", "domain", "model version", "opsets", "IR version", "note")
 """metadata about the file that was read, which is not true of the written file"""
+_PARTS = (GRAPH, INPUT, OUTPUT, FUNCTION)
+"""beginnings of the names of metadata about parts of the file that was read"""
 _EXPORT = "export the model again with the framework that made it"
 
 
@@ -50,7 +60,9 @@ def model_of(definition: NetDefinition) -> tuple[Model, ModelProto]:
     inputs = [_input(definition, name) for name in definition.inputs]
     outputs = [_declared_info(definition, name) for name in definition.outputs]
     model_proto = model.proto(nodes, inputs, outputs, definition.doc)
-    metadata = {name: value for name, value in definition.metadata if name not in _FILE_FACTS}
+    metadata = {
+        name: value for name, value in definition.metadata if name not in _FILE_FACTS and not name.startswith(_PARTS)
+    }
     if metadata:
         helper.set_model_props(model_proto, metadata)
     model_proto.graph.value_info.extend(_inner_types(definition))

@@ -347,5 +347,7 @@ def constant(graph: GraphWriter, node: Any) -> Any:
 
 
 unsupported("ONNX has no function that preserves the signs of zeros and NaN", "signbit", "copysign", "heaviside")
+unsupported("ONNX operators do not support complex numbers", "conjugate", "real_part", "imaginary_part")
+unsupported("ONNX has no function for neighbouring numbers", "nextafter")
 unsupported("ONNX has no greatest common divisor and least common multiple", "gcd", "lcm")
 unsupported("ONNX has no counter-based random numbers", "random_uniform_at")

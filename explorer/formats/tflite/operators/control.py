@@ -1,4 +1,4 @@
-"""IF and WHILE, whose inner graphs are branches and loop bodies."""
+"""Operators with inner graphs: branches, loop bodies, and decompositions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from explorer.core.ir.recording_context import scope
 from explorer.formats.tflite.operators.table import operator
 from explorer.net.operators.context import BuildBody, OperatorContext
 from explorer.net.operators.known_inputs import is_known, value_of
+from explorer.net.operators.signature import Unused
 from explorer.ops.base import reshape
 from explorer.ops.control.cond import cond as choose
 from explorer.ops.control.while_loop import while_loop
@@ -47,6 +48,19 @@ def while_(op: OperatorContext, *inputs: Expr, cond: BuildBody, body: BuildBody)
         return _scalar(result)
 
     return tuple(while_loop(condition, lambda state: tuple(body(state)), inputs, name=op.definition.name))
+
+
+@operator("STABLEHLO_COMPOSITE")
+def composite(
+    *inputs: Expr,
+    decomposition: BuildBody,
+    name: Unused = "",  # a label: the graph computes the results
+    version: Unused = 1,
+    composite_attributes: Unused = (),
+    composite_attributes_format: Unused = 0,
+) -> Any:
+    """Return the results of the graph ``decomposition``, which computes the operator from simpler ones."""
+    return tuple(decomposition(inputs))
 
 
 def _scalar(value: Expr) -> Expr:

@@ -68,6 +68,7 @@ class LoopWithoutTurns(Rule):
 
     numerics = "exact"
     roots = (WhileLoop, Scan, Item)
+    among = (WhileLoop, Scan)
     no_turns = Reason(
         "no_turns",
         "The loop `{loop}` is replaced by its initial state, because the loop has no iterations: {why}.",

@@ -38,11 +38,11 @@ class Executor(Protocol):
     - ``values``: the table that all kernels read and write. Operands are in it before a run. Results stay in it for
       the caller, which reads them with ``take()``; an executor never calls ``take()``;
     - ``chains``: the required order. ``chains.kernels[c]`` are kernels that run in sequence with ``program.run_at(c,
-    timing, observer)``, which returns whether all of them ran; ``chains.is_chain_start(index)`` returns whether a
-    kernel is the first. ``chains.runtime_parent_count(c)`` is the number of chains that chain ``c`` waits for,
-    ``chains.tasks.users[c]`` are the chains that wait for it. Chains wait for values and for memory that is reused: in
-    any order that respects them, every kernel reads the same values as in the planned order 0, 1, 2, …, which is always
-    allowed;
+      timing, observer)``, which returns whether all of them ran; ``chains.is_chain_start(index)`` returns whether a
+      kernel is the first. ``chains.runtime_parent_count(c)`` is the number of chains that chain ``c`` waits for,
+      ``chains.tasks.users[c]`` are the chains that wait for it. Chains wait for values and for memory that is reused:
+      in any order that respects them, every kernel reads the same values as in the planned order 0, 1, 2, …, which is
+      always allowed;
     - ``planned.schedule``: the planner's decisions. ``kernels`` have their nodes and their ``cost`` (``cost.estimate``
       in µs); ``levels``, ``chains`` and ``placements`` have the same indices.
 
@@ -66,9 +66,15 @@ class RegisteredExecutor(NamedTuple):
     lanes: int
 
     def run(self, program: Program, observer: Observer | None) -> Timing:
-        """Run a program without warnings about floating-point events (division by zero, overflow, NaN)."""
+        """Run a program without warnings about floating-point events (division by zero, overflow, NaN).
+
+        If kernels could not be compiled, the first run that needs them warns.
+        """
         with np.errstate(all="ignore"):
-            return self.function(program, observer)
+            timing = self.function(program, observer)
+        for library in program.libraries:
+            library.warn()
+        return timing
 
 
 ExecutorName: TypeAlias = Literal["simple", "dag", "async", "dask"]
@@ -98,6 +104,8 @@ def run_program(name: str, program: Program, observer: Observer | None, wait: bo
         if (interrupt := interrupt_behind(error, handled)) is not None:
             raise interrupt from None
         raise
+    if program.notes:
+        timing = timing._replace(notes=(*timing.notes, *program.notes))
     return timing if program.waits else timing._replace(of_work=False)
 
 

@@ -56,28 +56,29 @@ def _run(program: Program, times: list[int]) -> None:
         bound.run(times)
         return
     values, note = program.values, times.append
-    note(perf_counter_ns())
+    clock = program.clock if program.libraries else perf_counter_ns
+    note(clock())
     for runner, slot in program.runners:
         values[slot] = runner(values)
-        note(perf_counter_ns())
+        note(clock())
     program.bind_run()
 
 
 def _run_observed(program: Program, times: list[int], watch: Observer | None, follow: ProgressCallback | None) -> None:
     """Run all kernels with an observer and a progress callback, neither of which counts in the kernels' times."""
     values, kernels = program.values, program.planned.schedule.kernels
-    excluded = 0
-    times.append(perf_counter_ns())
+    excluded, clock = 0, program.clock
+    times.append(clock())
     for index, (runner, slot) in enumerate(program.runners):
-        paused = perf_counter_ns()
+        paused = clock()
         if follow is not None:
             follow(Progress("running", kernels[index].result.operation.label, index, len(kernels)))
         if watch is not None:
             watch.before_kernel(index)
-        excluded += perf_counter_ns() - paused
+        excluded += clock() - paused
         values[slot] = runner(values)
-        paused = perf_counter_ns()
+        paused = clock()
         times.append(paused - excluded)
         if watch is not None:
             watch.after_kernel(index)
-            excluded += perf_counter_ns() - paused
+            excluded += clock() - paused

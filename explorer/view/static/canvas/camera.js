@@ -4,8 +4,8 @@ import { calm } from "../dom.js";
 import { motion } from "./reveal.js";
 
 const [SMALLEST, LARGEST] = [0.02, 3];
-/** Initial scale of a graph that does not fit legibly. */
-export const READABLE = 0.82;
+/** Initial scale of a graph that does not fit legibly, at which the second lines of nodes have a height of 9 px. */
+export const READABLE = 0.9;
 /** Minimum scale at which a graph is legible. */
 export const LEGIBLE = 0.6;
 /** Minimum initial scale of a whole graph, at which names have a height of 9 px. */
@@ -31,12 +31,14 @@ export class Camera {
     /** the world rectangle that was visible last @type {number[] | undefined} */ this.seen = undefined;
     /** the rectangles over the canvas: left, top, right, bottom in px of the viewport @type {() => number[][]} */ this.overlays = () => [];
     /** px that further lines of the sentence cover at the top @type {() => number} */ this.header = () => 0;
+    /** the world rectangles that were revealed last, if the camera has not moved since @type {number[][]} */ this.revealed = [];
     /** px above the viewport's part into which a graph was fitted last */ this.top = 0;
     /** px that a drawer covers at the right and at the bottom @type {() => number[]} */ this.covered = () => [0, 0];
   }
 
   #apply(smooth = false) {
     const sight = this.sight();
+    this.revealed = [];
     // Nodes between two distant positions have no elements, so an animation would show empty background.
     const glides = smooth && !calm() && overlap(this.seen, sight);
     this.world.classList.toggle("ex-gliding", glides);
@@ -135,6 +137,12 @@ export class Camera {
     const shown = rects.map(([left, top, right, bottom]) => [this.x + left * this.scale, this.y + top * this.scale, this.x + right * this.scale, this.y + bottom * this.scale]);
     const [dx, dy] = motion(shown, this.viewport(), this.overlays());
     if (dx || dy) this.pan(dx, dy, true);
+    this.revealed = rects;
+  }
+
+  /** Reveal the same rectangles again after a part over the canvas has grown, unless the camera has moved since. */
+  revealAgain() {
+    if (this.revealed.length) this.reveal(...this.revealed);
   }
 
   /** Center a world point. */

@@ -4,7 +4,7 @@ import { tallyText } from "../compare/differences.js";
 import { counted, grouped } from "../data/number_format.js";
 import { calm, html, put, svg } from "../dom.js";
 import { around } from "../scene/outlines.js";
-import { alike, crossText, extentOf, pathText } from "./edge_path.js";
+import { alike, crossCenter, crossText, extentOf, pathText } from "./edge_path.js";
 import { EdgeLabels } from "./edge_labels.js";
 import { FrameView } from "./kernel_outlines.js";
 import { BoxView, SlotView } from "./node.js";
@@ -12,6 +12,8 @@ import { PortNames } from "./port_names.js";
 import { Tiles } from "./tiles.js";
 
 const MOTION = 150;
+/** px of the side of the area around a ✗ that can be clicked */
+const CROSS = 24;
 
 /**
  * @typedef {{nodes: Set<number>, hits: import("../controls/search.js").Hit[]}} Matches what a search found: nodes to highlight, and the listed operators and nodes
@@ -30,9 +32,11 @@ export class Canvas {
     this.titles = new Tiles("ex-layer-titles", (key) => (key[0] === "b" ? this.#box(Number(key.slice(1)), true) : this.frame(Number(key)).label));
     /** @type {Tiles[]} depth → layer of open boxes; inner boxes are drawn over outer ones */ this.depths = [];
     this.open = html("div", { class: "ex-layer-open" });
+    this.crosses = new Tiles("ex-layer-crosses", (key) => this.#cross(key));
     this.ports = new PortNames();
     this.labels = new EdgeLabels(trace);
-    const layers = [this.open, this.outlines.root, this.lines.root, this.changed.root, this.titles.root, this.ports.root, this.labels.tiles.root, this.items.root];
+    /** key of the edge under the pointer */ this.pointed = "";
+    const layers = [this.open, this.outlines.root, this.lines.root, this.changed.root, this.titles.root, this.crosses.root, this.ports.root, this.labels.tiles.root, this.items.root];
     this.root = html("div", { class: "ex-graph", role: "application", "aria-roledescription": "graph" }, ...layers);
     /** @type {Map<number, Tiles>} the layer of each visible box */ this.layerOf = new Map();
     /** @type {Map<number, SlotView>} */ this.slots = new Map();
@@ -43,7 +47,7 @@ export class Canvas {
   }
 
   *#layers() {
-    yield* [this.items, this.lines, this.changed, this.outlines, this.titles, this.labels.tiles];
+    yield* [this.items, this.lines, this.changed, this.outlines, this.titles, this.crosses, this.labels.tiles];
     yield* this.depths;
   }
 
@@ -129,9 +133,7 @@ export class Canvas {
   #begin(scene, marks) {
     this.inside = { matches: this.#matchesInside(marks.matches), lit: this.#litInside(scene, marks.lit), differ: this.#differInside(marks.differs) };
     for (const [key, drawn] of this.edges) {
-      if (scene.edges.has(key)) continue;
-      drawn.tiles.drop(key);
-      this.edges.delete(key);
+      if (!scene.edges.has(key)) this.#dropEdge(key, drawn);
     }
     for (const [key, edge] of scene.edges) this.#sortEdge(key, edge);
     for (const key of [...this.outlines.where.keys()]) if (!scene.frames.has(Number(key))) this.#dropFrame(Number(key));
@@ -151,8 +153,8 @@ export class Canvas {
     for (const key of changes.edges) {
       const edge = edges.get(key);
       if (edge) this.#sortEdge(key, edge);
-      else this.edges.get(key)?.tiles.drop(key), this.edges.delete(key);
-      this.edges.get(key)?.tiles.touch(key);
+      else if (this.edges.has(key)) this.#dropEdge(key, this.edges.get(key));
+      for (const tiles of [this.edges.get(key)?.tiles, this.crosses]) tiles?.touch(key);
     }
     for (const index of changes.frames) {
       const frame = frames.get(index);
@@ -239,22 +241,58 @@ export class Canvas {
   #sortEdge(key, edge) {
     const tiles = edge.state === "plain" ? this.lines : this.changed;
     const drawn = this.edges.get(key);
-    if (drawn?.placement === this.placement && drawn.tiles === tiles) {
-      drawn.edge = edge;
-      return;
+    if (drawn?.placement === this.placement && drawn.tiles === tiles) drawn.edge = edge;
+    else {
+      const segment = this.placement.segment(key);
+      if (drawn && drawn.tiles !== tiles) drawn.tiles.drop(key);
+      this.edges.set(key, { path: drawn?.path ?? null, segment, edge, tiles, placement: this.placement });
+      tiles.put(key, extentOf(segment));
     }
-    const segment = this.placement.segment(key);
-    if (drawn && drawn.tiles !== tiles) drawn.tiles.drop(key);
-    this.edges.set(key, { path: drawn?.path ?? null, segment, edge, tiles, placement: this.placement });
-    tiles.put(key, extentOf(segment));
+    const { segment } = this.edges.get(key);
+    const [x, y] = crossCenter(segment);
+    if (edge.state === "declined" && segment.arrow) this.crosses.put(key, [x, y, 0, 0]);
+    else this.crosses.drop(key);
+  }
+
+  /** Whether an open box has only its background at a point of the window: outside its sign and title. @param {number} box */
+  isBehind(box, x, y) {
+    const view = this.boxes.get(box);
+    if (!view?.open) return false;
+    const { left, right, bottom } = view.name.getBoundingClientRect();
+    return x > right || y > bottom || right === left;
+  }
+
+  /** Highlight the edge under the pointer, "" for none. @param {string} key */
+  point(key) {
+    if (key === this.pointed) return;
+    const before = this.edges.get(this.pointed)?.path;
+    this.pointed = key;
+    before?.classList.remove("ex-pointed");
+    this.edges.get(key)?.path?.classList.add("ex-pointed");
+    this.root.parentElement.classList.toggle("ex-on-edge", key !== "");
+  }
+
+  #dropEdge(key, drawn) {
+    drawn.tiles.drop(key);
+    this.crosses.drop(key);
+    this.edges.delete(key);
   }
 
   #edge(key) {
     const drawn = this.edges.get(key);
     drawn.path ??= svg("path");
-    put(drawn.path, "d", pathText(drawn.segment) + (drawn.edge.state === "declined" ? crossText(drawn.segment) : ""));
-    put(drawn.path, "class", `ex-edge ex-edge-${drawn.edge.state}${this.marks.along?.has(key) ? " ex-along" : ""}${this.marks.veiled?.has(key) ? " ex-veiled" : ""}`);
+    put(drawn.path, "d", pathText(drawn.segment));
+    put(drawn.path, "class", `ex-edge ex-edge-${drawn.edge.state}${this.marks.along?.has(key) ? " ex-along" : ""}${this.marks.veiled?.has(key) ? " ex-veiled" : ""}${key === this.pointed ? " ex-pointed" : ""}`);
     return drawn.path;
+  }
+
+  /** Draw the ✗ of a declined edge, with an area to click around it. */
+  #cross(key) {
+    const { segment, edge } = this.edges.get(key);
+    const [x, y] = crossCenter(segment);
+    const names = edge.apart.map((slot) => this.trace.label(this.scene.slots.get(slot).node));
+    const area = svg("rect", { class: "ex-cross-area", x: x - CROSS / 2, y: y - CROSS / 2, width: CROSS, height: CROSS });
+    return svg("g", { class: "ex-cross", "data-edge": key }, svg("title", {}, `why are ${names.join(" and ")} not one kernel?`), area, svg("path", { class: "ex-edge ex-edge-declined", d: crossText([x, y]) }));
   }
 
   /** Put the outline of a kernel or batch into its layer. */

@@ -5,14 +5,24 @@ export function pathText(segment) {
   return (segment.d ??= curve(segment.points, segment.arrow));
 }
 
-/** Return the path of a ✗ at the middle of a segment that ends in an arrow head. @param {import("../scene/placement.js").Segment} segment */
-export function crossText({ points, arrow }) {
-  if (!arrow) return "";
-  // The midpoint of the middle curve or, for an even number of curves, the joint between the two middle ones.
+/** Return the center of the ✗ of a segment: the middle or, for a segment over a small height, a point near its start, because the title of a kernel may be over its end. @param {import("../scene/placement.js").Segment} segment @returns {[number, number]} */
+export function crossCenter({ points }) {
   const curves = (points.length - 2) / 6;
+  if (Math.abs(points.at(-1) - points[1]) < SPACING.short) return curvePoint(points, 0, 1 / 5);
   const start = 6 * Math.floor((curves - 1) / 2);
+  // For an even number of curves, the joint between the two middle ones.
+  return curvePoint(points, start, curves % 2 ? 1 / 2 : 1);
+}
+
+/** Return the point at parameter `t` of the cubic Bézier curve whose first coordinate has the index `start`. @param {number[]} points @param {number} start @param {number} t @returns {[number, number]} */
+function curvePoint(points, start, t) {
   const [x0, y0, x1, y1, x2, y2, x3, y3] = points.slice(start, start + 8);
-  const [x, y] = curves % 2 ? [(x0 + 3 * x1 + 3 * x2 + x3) / 8, (y0 + 3 * y1 + 3 * y2 + y3) / 8] : [x3, y3];
+  const [a, b, c, d] = [(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t ** 3];
+  return [a * x0 + b * x1 + c * x2 + d * x3, a * y0 + b * y1 + c * y2 + d * y3];
+}
+
+/** Return the path of a ✗ around a point. @param {number[]} center */
+export function crossText([x, y]) {
   return `M${(x - 5).toFixed(1)} ${(y - 5).toFixed(1)}l10 10m0-10l-10 10`;
 }
 
@@ -49,12 +59,9 @@ export function nearestEdge(edges, x, y, near) {
 function distanceTo(points, x, y) {
   let least = Infinity;
   for (let first = 0; first + 7 < points.length; first += 6) {
-    const [x0, y0, x1, y1, x2, y2, x3, y3] = points.slice(first, first + 8);
-    let [fromX, fromY] = [x0, y0];
+    let [fromX, fromY] = points.slice(first, first + 2);
     for (let sample = 1; sample <= SAMPLES; sample++) {
-      const t = sample / SAMPLES;
-      const [a, b, c, d] = [(1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t ** 3];
-      const [toX, toY] = [a * x0 + b * x1 + c * x2 + d * x3, a * y0 + b * y1 + c * y2 + d * y3];
+      const [toX, toY] = curvePoint(points, first, sample / SAMPLES);
       const [dx, dy] = [toX - fromX, toY - fromY];
       const share = Math.max(0, Math.min(1, ((x - fromX) * dx + (y - fromY) * dy) / (dx * dx + dy * dy || 1)));
       least = Math.min(least, Math.hypot(x - fromX - share * dx, y - fromY - share * dy));

@@ -29,14 +29,14 @@ export class Focus {
     this.stop = element;
   }
 
-  /** Make an item the tab stop. Focus it if `real` is set or the view has the focus, unless the focus is in the tree of boxes or the source. @param {string} key @param {boolean} real */
+  /** Make an item the tab stop. Focus it if `real` is set or the view has the focus, unless the focus is in the tree of boxes, the source or the code of a kernel. @param {string} key @param {boolean} real */
   set(key, real) {
     this.key = key;
     this.rove();
     const { root, canvas } = this.view;
     this.#describe();
     const active = focused(root);
-    if (real || (root.contains(active) && !active.closest(".ex-tree, .ex-listing"))) canvas.element(key)?.focus({ preventScroll: true });
+    if (real || (root.contains(active) && !active.closest(".ex-tree, .ex-listing, .ex-kernel-code"))) canvas.element(key)?.focus({ preventScroll: true });
   }
 
   /** Describe an item's operands and readers to screen readers, since edges cannot have the focus. */

@@ -18,7 +18,7 @@ export function glide(canvas, before) {
     const [dx, dy] = [0, 1].map((axis) => from[axis] + from[axis + 2] / 2 - to[axis] - to[axis + 2] / 2);
     if (dx || dy) element.animate([{ translate: `${dx}px ${dy}px` }, { translate: "0 0" }], MOTION);
   }
-  for (const root of [canvas.open, canvas.outlines.root, canvas.lines.root, canvas.changed.root, canvas.titles.root, canvas.ports.root, canvas.labels.tiles.root]) {
+  for (const root of [canvas.open, canvas.outlines.root, canvas.lines.root, canvas.changed.root, canvas.titles.root, canvas.crosses.root, canvas.ports.root, canvas.labels.tiles.root]) {
     root.animate([{ opacity: 0 }, { opacity: 1 }], APPEARANCE);
   }
 }

@@ -4,12 +4,12 @@ import { hasFocus } from "../dom.js";
 import { nearestEdge } from "./edge_path.js";
 
 const DRAG = 4;
-/** Maximum distance of a press from an edge, in px. */
-const NEAR = 8;
+/** Maximum distance of a click from an edge, in px. */
+const NEAR = 10;
 
 /** Pan and pinch with the pointer, scroll and zoom with the wheel. @param {import("../view.js").View} view */
 export function listenToPointer(view) {
-  const { stage, camera } = view;
+  const { stage, camera, canvas } = view;
   const pointers = new Map();
   let travelled = 0;
   const spread = () => {
@@ -22,9 +22,10 @@ export function listenToPointer(view) {
     pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
     travelled = 0;
   });
+  stage.addEventListener("pointerleave", () => canvas.point(""));
   stage.addEventListener("pointermove", (event) => {
     const last = pointers.get(event.pointerId);
-    if (!last) return;
+    if (!last) return canvas.point(event.buttons || !isCanvas(view, event.target) ? "" : clickedEdge(view, event));
     const [dx, dy] = [event.clientX - last.x, event.clientY - last.y];
     travelled += Math.abs(dx) + Math.abs(dy);
     if (travelled < DRAG) return;
@@ -36,7 +37,7 @@ export function listenToPointer(view) {
   });
   for (const name of ["pointerup", "pointercancel"]) stage.addEventListener(name, (event) => pointers.delete(event.pointerId));
   stage.addEventListener("click", (event) => {
-    if (travelled < DRAG && isCanvas(view, event.target)) choose(view, keyAt(view, event), view.prediction.isOn ? edgeAt(view, event) : "", event.shiftKey);
+    if (travelled < DRAG && isCanvas(view, event.target)) choose(view, event);
   });
   stage.addEventListener("dblclick", (event) => {
     if (isCanvas(view, event.target)) enterOrToggle(view, keyAt(view, event));
@@ -45,10 +46,19 @@ export function listenToPointer(view) {
   stage.addEventListener("wheel", (event) => onWheel(event, view), { passive: false });
 }
 
-/** Handle a click: an answer during an exercise, else a selection. */
-function choose(view, key, edge, isSecond) {
-  if (view.prediction.isOn) view.prediction.exercise.take(key, key[0] === "n" ? "" : edge);
-  else view.selection[isSecond ? "pair" : "pick"](key);
+/** Handle a click: an answer during an exercise, else a selection; an edge selects its value, and its ✗ both ends. */
+function choose(view, event) {
+  const key = keyAt(view, event);
+  if (view.prediction.isOn) return view.prediction.exercise.take(key, key[0] === "n" ? "" : edgeAt(view, event));
+  const crossed = event.target.closest(".ex-cross")?.getAttribute("data-edge");
+  if (!crossed) {
+    const edge = clickedEdge(view, event);
+    if (edge) return view.selection.pickEdge(edge);
+    return view.selection[event.shiftKey ? "pair" : "pick"](key);
+  }
+  const [first, second] = view.scene.edges.get(crossed).apart.map((slot) => view.placement.keyOf(slot));
+  view.selection.pick(first);
+  view.selection.pair(second);
 }
 
 /** Whether an event target is the graph or its background, not a part over it. */
@@ -66,6 +76,14 @@ export function keyOf(target) {
 export function keyAt({ stage, lowDetail }, event) {
   const { left, top } = stage.getBoundingClientRect();
   return lowDetail.covers ? lowDetail.at(event.clientX - left, event.clientY - top) : keyOf(event.target);
+}
+
+/** Return the key of the edge whose value a click would select, or "". Nodes, closed boxes and titles are over edges, and the background and open boxes under them. @param {import("../view.js").View} view @param {MouseEvent} event */
+function clickedEdge(view, event) {
+  if (event.shiftKey || view.prediction.isOn || /** @type {Element} */ (event.target).closest(".ex-cross, .ex-frame-label")) return "";
+  const key = keyAt(view, event);
+  const isUnder = key === "" || (key[0] === "b" && view.canvas.isBehind(Number(key.slice(1)), event.clientX, event.clientY));
+  return isUnder ? edgeAt(view, event) : "";
 }
 
 /** Return the key of the drawn edge under the pointer, or "". */

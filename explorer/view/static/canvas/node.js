@@ -11,6 +11,9 @@ const STATES = { plain: "", new: "new", fresh: "new in this stage", gone: "remov
 /** Offset in px of the output mark below the border, so that it does not cover the type. */
 const DROP = 4;
 
+/** px of a name's font at other scales, which fits into its item, and the maximum at small scales; mean width of a letter in em. */
+const [NAME, FAR, LETTER] = [12, 17, 0.72];
+
 /** Drawing of one slot; only changed parts are updated. */
 export class SlotView {
   /** @param {import("../data/trace.js").Trace} trace @param {number} slot */
@@ -58,6 +61,7 @@ export class SlotView {
     const [name, type, ghost, second] = this.trace.layout.texts[this.slot.text[place]];
     const isGhost = mark.state === "gone" || mark.state === "was";
     say(this.name, name);
+    put(this.name, "style", farStyle(name, wide));
     say(this.second, isGhost && ghost ? ghost : mark.second || second || type);
     const classes = ["ex-node", `ex-${mark.state}`, ...mark.flags.map((flag) => `ex-${flag}`)];
     if (mark.member) classes.push("ex-member");
@@ -163,6 +167,12 @@ export class SlotView {
   }
 }
 
+/** Return the style of a name with the font size in px at small scales, which is as large as the name's item allows. @param {string} name @param {number} wide px of the item */
+function farStyle(name, wide) {
+  const size = Math.max(NAME, Math.min(FAR, (wide - 8) / (LETTER * name.length)));
+  return `--ex-far-name:${size.toFixed(1)}px`;
+}
+
 /** Return the offset in px of a difference mark below the lower border, which is larger if there is an output mark. */
 function below(isOutput) {
   return isOutput ? 16 + DROP : 5;
@@ -238,6 +248,7 @@ export class BoxView {
     const [name, ...details] = this.box.text;
     // An open box has room for the gain of its batches.
     say(this.name, this.open && this.box.batches.length ? `${name} · ${details.at(-1)}` : name);
+    if (!this.open) put(this.name, "style", farStyle(name, wide));
     put(this.name, "x", this.open ? x + 28 : x + wide / 2);
     put(this.name, "y", this.open ? y + 18 : y + 21);
     for (const [line, text] of this.details.entries()) {

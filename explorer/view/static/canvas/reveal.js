@@ -28,11 +28,10 @@ export function motion(rects, room, overlays) {
 
 /** Return the minimal motion away from the parts over the canvas that stays in the viewport, undefined if there is none. */
 function clearing(rect, whole, overlays) {
-  const motions = [[0, 0]];
-  for (const [left, top, right, bottom] of overlays) {
-    motions.push([0, top - rect[3] - FREE], [0, bottom - rect[1] + FREE], [left - rect[2] - FREE, 0], [right - rect[0] + FREE, 0]);
-  }
-  motions.sort((a, b) => Math.abs(a[0] + a[1]) - Math.abs(b[0] + b[1]));
+  const across = [0, ...overlays.flatMap(([left, , right]) => [left - rect[2] - FREE, right - rect[0] + FREE])];
+  const along = [0, ...overlays.flatMap(([, top, , bottom]) => [top - rect[3] - FREE, bottom - rect[1] + FREE])];
+  const motions = across.flatMap((dx) => along.map((dy) => [dx, dy]));
+  motions.sort((a, b) => Math.abs(a[0]) + Math.abs(a[1]) - Math.abs(b[0]) - Math.abs(b[1]));
   return motions.find(([dx, dy]) => {
     const there = moved(rect, dx, dy);
     return (dx === 0 && dy === 0 ? true : holds(whole, there)) && !overlays.some((overlay) => touches(overlay, there));

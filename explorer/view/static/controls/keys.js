@@ -45,6 +45,7 @@ function keysOfView(view) {
   // The whole graph is shown in any case.
   const boxes = (act) => (act(), hasBoxes() ? undefined : NO_BOXES);
   const traced = (way) => (view.selection.node < 0 ? "Select a node to trace it: go to it by the arrows and press Enter." : view.selection.trace(way));
+  const value = () => (view.selection.node < 0 ? "Select a node to select its value: go to it by the arrows and press Enter." : view.selection.turnValue());
   const walk = (by) => view.parts.search.walk(by) || "No search has results: press / to search.";
   /** @type {Record<string, () => Note>} */
   const keys = {
@@ -69,6 +70,7 @@ function keysOfView(view) {
     h: () => view.heat.next(),
     i: () => traced("inputs"),
     r: () => traced("outputs"),
+    v: value,
     n: () => view.prediction.exercise?.judge(false) || walk(1),
     N: () => walk(-1),
     y: () => (view.prediction.isOn ? view.prediction.exercise.judge(true) || "This question is not answered by y or n." : pair(view)),
@@ -127,7 +129,7 @@ function activate(view) {
   const { key } = view.focus;
   if (view.prediction.isOn) return view.prediction.exercise.take(key, "");
   const mark = key[0] === "n" ? view.scene.slots.get(Number(key.slice(1))) : undefined;
-  if (mark && mark.node !== view.selection.node) return view.selection.select(mark.node);
+  if (mark && (mark.node !== view.selection.node || view.selection.isValue)) return view.selection.select(mark.node);
   if (key && !enterOrToggle(view, key) && mark) return `${view.trace.namedLabel(mark.node)} is selected already.`;
 }
 

@@ -25,7 +25,11 @@ export class Sentence {
 
   #measure() {
     const { said, text } = this;
+    const before = this.excess;
     this.excess = this.lines();
+    // Not for the whole view, because every element in it would get a new style.
+    for (const part of [this.view.parts.search.root, this.view.parts.help]) part.style.setProperty("--ex-over", `${this.excess}px`);
+    if (this.excess > before) this.view.camera.revealAgain();
     said.classList.toggle("ex-over", this.excess > 0);
     put(said, "tabindex", (text.offsetHeight > said.offsetHeight || hasFocus(said)) && 0);
   }

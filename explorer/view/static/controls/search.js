@@ -23,7 +23,7 @@ export class Search {
     /** @type {Map<number, any> | undefined} box of an operator → its searched strings */ this.operators = undefined;
     /** @type {Map<number, any> | undefined} node of an operator without a box → its searched strings */ this.single = undefined;
     /** @type {string[] | undefined} */ this.sentences = undefined;
-    this.field = html("input", { type: "search", placeholder: "type, name, operand, shape, dtype, reason …", title: 'also "type:Conv", "operation:conv2d", "shape:64×7×7", "dtype:float32", "name:…", "operand:…", "text:…", "found:gelu"', "aria-label": "search", input: () => this.#find() });
+    this.field = html("input", { type: "search", placeholder: "type, name, operand, shape, dtype, reason …", click: () => this.#fold(false), title: 'also "type:Conv", "operation:conv2d", "shape:64×7×7", "dtype:float32", "name:…", "operand:…", "text:…", "found:gelu"', "aria-label": "search", input: () => this.#find() });
     this.results = html("ol", { class: "ex-results", "aria-label": "results" });
     this.summary = html("div", { class: "ex-soft", role: "status", "aria-live": "polite" });
     this.place = html("div", { class: "ex-place", "aria-live": "polite" });
@@ -65,6 +65,11 @@ export class Search {
     this.root.closest(".explorer-view")?.classList.toggle("ex-searching", isShown);
   }
 
+  /** Hide the results in a narrow view, where they cover most of the canvas, or show them again. @param {boolean} isFolded */
+  #fold(isFolded) {
+    this.root.classList.toggle("ex-folded", isFolded);
+  }
+
   /** Close the search and unmark the matches; `walk` still steps through them. */
   close() {
     if (this.root.hidden) return;
@@ -83,12 +88,13 @@ export class Search {
 
   #go(index) {
     const held = hasFocus(this.root) && focused(this.root);
+    this.#fold(true);
     this.#stand(index);
     const { box, node, decision } = this.matches[index];
     if (box !== undefined) this.actions.visitBox(box);
     else if (node >= 0) this.actions.visit(node);
     else this.actions.goDecision(decision);
-    if (held) (held.isConnected ? held : this.field).focus({ preventScroll: true });
+    if (held) (held.getClientRects().length ? held : this.field).focus({ preventScroll: true });
   }
 
   /** Mark a result as the current one. */
@@ -118,7 +124,7 @@ export class Search {
       this.#prepare();
       for (const [box, entry] of this.operators) {
         if (!query.matches(entry)) continue;
-        const within = this.#nodesIn(box);
+        const within = this.trace.nodesIn(box);
         for (const node of within) inside.add(node);
         operators.push({ box, node: -1, decision: -1, entry, first: within.reduce((least, node) => Math.min(least, node), Infinity) });
       }
@@ -131,24 +137,11 @@ export class Search {
     }
     this.matches = [...operators, ...nodes.map((node) => ({ node, decision: -1 })), ...decisions.map((decision) => ({ node: -1, decision }))];
     this.at = -1;
+    this.#fold(false);
     say(this.summary, query.isEmpty ? "" : `${operators.length ? `${counted(operators.length, "operator")}, ` : ""}${counted(nodes.length, "node")}, ${counted(decisions.length, "decision")}`);
     this.#list();
     this.results.scrollTop = 0;
     this.actions.onFound([...inside, ...nodes], this.matches.slice(0, operators.length + nodes.length));
-  }
-
-  /** Return the nodes inside a box. @returns {number[]} */
-  #nodesIn(box) {
-    const { boxes, slots } = this.trace.layout;
-    const inside = [box];
-    const nodes = [];
-    for (const index of inside) {
-      for (const item of boxes[index].items) {
-        if (item.box !== undefined) inside.push(item.box);
-        else nodes.push(...slots[item.slot].nodes);
-      }
-    }
-    return nodes;
   }
 
   /** List as many results as fit, around the current one. */
@@ -162,15 +155,25 @@ export class Search {
   /** @param {{box?: number, node: number, decision: number}} match @param {number} index */
   #row({ box, node, decision }, index) {
     const { trace } = this;
-    const [title, detail] = box !== undefined ? [trace.layout.boxes[box].label, trace.layout.boxes[box].text.slice(1).join(" · ")] : node >= 0 ? [trace.whereText(node), trace.typeText(trace.nodes.type[node])] : [`${trace.decisions[decision].verdict === "applied" ? "✓" : "✗"} ${trace.decisionPlace(decision) || trace.decisions[decision].rule}`, trace.plainSentence(decision)];
+    const [title, detail] = box !== undefined ? this.#operator(box) : node >= 0 ? [trace.whereText(node), trace.typeText(trace.nodes.type[node])] : [`${trace.decisions[decision].verdict === "applied" ? "✓" : "✗"} ${trace.decisionPlace(decision) || trace.decisions[decision].rule}`, trace.plainSentence(decision)];
     const button = html("button", { type: "button", click: () => this.#go(index) }, html("b", {}, title), " ", html("span", { class: "ex-soft" }, detail));
     put(button, "aria-current", index === this.at && "true");
     return html("li", {}, button);
   }
 
+  /** Return the path of an operator's box, and its type and result. @param {number} box @returns {[string, string]} */
+  #operator(box) {
+    const { label, text, type, operator } = this.trace.layout.boxes[box];
+    const row = this.trace.recording.operators?.[operator];
+    const path = row ? this.trace.pathOf(row.scope) : [label];
+    const details = text.slice(1).flatMap((line) => line.split(" · ")).filter((part) => part !== type && part !== path.at(-1));
+    return [path.join(" / "), [type, ...details].join(" · ")];
+  }
+
   #key(event) {
     const buttons = [...this.results.querySelectorAll("button")];
     const at = buttons.indexOf(focused(this.root));
+    if (["ArrowDown", "ArrowUp"].includes(event.key)) this.#fold(false);
     if (event.key === "Escape") this.close();
     else if (event.key === "ArrowDown") (buttons[at + 1] ?? buttons[0])?.focus();
     else if (event.key === "ArrowUp") (at > 0 ? buttons[at - 1] : this.field).focus();

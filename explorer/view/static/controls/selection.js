@@ -15,15 +15,17 @@ export class Selection {
     /** the second of two nodes, −1 for none */ this.other = -1;
     /** a box, −1 for none */ this.box = -1;
     /** a box instead of the second node, −1 for none */ this.otherBox = -1;
+    /** @type {number[]} the values of the selected edge, which contain the selected one; empty if no edge is selected */ this.carried = [];
     /** @type {"" | import("../scene/lineage.js").TraceDirection} which side of the selected node is lit */ this.traceDirection = "";
     /** @type {import("../canvas/canvas.js").Matches} what a search found */ this.matches = { nodes: new Set(), hits: [] };
   }
 
-  /** Select a node, −1 for none; `seek` opens the boxes around it and scrolls it into view. @param {number} node */
-  select(node, seek = false) {
+  /** Select a node, −1 for none; `seek` opens the boxes around it and scrolls it into view. @param {number} node @param {number[]} [carried] the values of an edge, to select its value instead of the node */
+  select(node, seek = false, carried = []) {
     const { view } = this;
     const changed = node !== this.node;
     this.node = node >= 0 && node < view.trace.count ? node : -1;
+    this.carried = this.node < 0 ? [] : carried;
     this.other = this.otherBox = -1;
     this.box = -1;
     if (this.node < 0) this.traceDirection = "";
@@ -126,6 +128,11 @@ export class Selection {
     view.show();
   }
 
+  /** Select nothing if two nodes or boxes are selected, because the answer about them is the same at every stage. */
+  endPair() {
+    if (this.other >= 0 || this.otherBox >= 0) this.select(-1);
+  }
+
   /** Select by a click on the canvas. @param {string} key "n7", "b2" or "" */
   pick(key) {
     const { view } = this;
@@ -133,6 +140,24 @@ export class Selection {
     if (key[0] === "n") return this.select(view.scene.slots.get(Number(key.slice(1))).node);
     this.#choose(key ? Number(key.slice(1)) : -1);
     view.show();
+  }
+
+  /** Select the value that an edge carries; of several ones, the one after the selected one. @param {string} key of an edge */
+  pickEdge(key) {
+    const { view } = this;
+    const values = view.edgeValues.values(key, view.scene);
+    const next = this.isValue ? values[(values.indexOf(this.node) + 1) % values.length] : values[0];
+    this.select(next, false, values);
+  }
+
+  /** Whether the selection is the value that the node computes, with its edges, instead of the node. */
+  get isValue() {
+    return this.carried.length > 0;
+  }
+
+  /** Select the value of the selected node, or the node again. */
+  turnValue() {
+    this.select(this.node, false, this.isValue ? [] : [this.node]);
   }
 
   /** Highlight everything that leads to the selected node or is computed from it, or end this if it is on. @param {"" | import("../scene/lineage.js").TraceDirection} direction */
@@ -149,6 +174,7 @@ export class Selection {
   #choose(box) {
     const changed = this.node >= 0;
     this.node = -1;
+    this.carried = [];
     this.traceDirection = "";
     this.other = this.otherBox = -1;
     this.box = box;

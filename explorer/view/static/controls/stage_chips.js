@@ -1,4 +1,4 @@
-// The stages of the timeline as chips; passes that changed nothing, and rounds of one pass, are folded into one chip.
+// The stages of the timeline as chips; passes that changed nothing, rounds of one pass, and passes of one pipeline share a chip.
 
 import { hasFocus, html, put } from "../dom.js";
 import { grouped } from "../data/number_format.js";
@@ -47,16 +47,20 @@ export class StageChips {
     put(this.root, "data-more", [scrollLeft > 1 && "before", scrollLeft + clientWidth < scrollWidth - 1 && "after"].filter(Boolean).join(" ") || false);
   }
 
-  /** Group the stages: consecutive passes without decisions together, consecutive stages of one name together, every other stage on its own. */
+  /**
+   * Group the stages: consecutive passes without decisions together, consecutive stages of one name or pipeline together, every other stage on its own.
+   * A stage that decides the kernels is never hidden among other passes of its pipeline.
+   * @returns {{quiet: boolean, name: string, indices: number[]}[]}
+   */
   #runs() {
-    const { stages } = this.timeline;
-    const runs = [];
-    stages.forEach((stage, index) => {
+    /** @type {{quiet: boolean, name: string, indices: number[]}[]} */ const runs = [];
+    for (const [index, stage] of this.timeline.stages.entries()) {
       const quiet = stage.kind === "rewrite" && stage.first === stage.last;
+      const name = quiet ? "" : (stage.decides !== "kernels" && stage.pipeline) || stage.name;
       const before = runs.at(-1);
-      if (before && quiet === before.quiet && (quiet || stages[before.indices[0]].name === stage.name)) before.indices.push(index);
-      else runs.push({ quiet, indices: [index] });
-    });
+      if (before && quiet === before.quiet && name === before.name) before.indices.push(index);
+      else runs.push({ quiet, name, indices: [index] });
+    }
     return runs;
   }
 
@@ -66,7 +70,7 @@ export class StageChips {
 
   /** Whether a stage is folded into a chip with others that changed nothing. @param {number} stage */
   isFolded(stage) {
-    return this.#runs().some((run) => run.indices.includes(stage) && !this.#isOpen(run));
+    return this.#runs().some((run) => run.quiet && run.indices.includes(stage) && !this.#isOpen(run));
   }
 
   #build() {
@@ -98,17 +102,23 @@ export class StageChips {
     return size === this.timeline.stages[index - 1]?.size ? "" : size;
   }
 
-  #folded({ quiet, indices }) {
-    const names = indices.map((index) => this.timeline.stages[index].name).join(", ");
+  /** Return the chip of several stages. The chip of rounds or of a pipeline goes to its last stage, which shows the others next to it. */
+  #folded({ quiet, name, indices }) {
+    const { stages } = this.timeline;
+    const names = indices.map((index) => stages[index].name);
+    if (!quiet) {
+      const said = new Set(names).size === 1 ? `${indices.length} rounds of ${name}` : `${indices.length} passes of ${name}: ${names.join(", ")}`;
+      const chip = html("button", { type: "button", class: "ex-chip ex-folded", title: said, "aria-label": said, click: () => this.onPick(indices[indices.length - 1]) }, html("b", {}, name), html("small", {}, `×${grouped(indices.length)}`));
+      for (const [verdict, sign] of /** @type {const} */ ([["applied", "✓"], ["declined", "✗"]])) {
+        const count = indices.reduce((sum, index) => sum + stages[index][verdict], 0);
+        if (count) chip.append(html("small", { class: `ex-mark-${verdict}` }, `${grouped(count)}${sign}`));
+      }
+      return chip;
+    }
     const unfold = () => {
       this.unfolded.add(indices[0]);
       this.#build();
     };
-    if (!quiet) {
-      const name = this.timeline.stages[indices[0]].name;
-      const said = `${indices.length} rounds of ${name}`;
-      return html("button", { type: "button", class: "ex-chip ex-folded", title: said, "aria-label": said, click: unfold }, html("b", {}, name), html("small", {}, `×${grouped(indices.length)}`));
-    }
-    return html("button", { type: "button", class: "ex-chip ex-folded", title: `changed nothing: ${names}`, "aria-label": `${indices.length} ${indices.length === 1 ? "pass" : "passes"} changed nothing: ${names}`, click: unfold }, `+${indices.length}`);
+    return html("button", { type: "button", class: "ex-chip ex-folded", title: `changed nothing: ${names.join(", ")}`, "aria-label": `${indices.length} ${indices.length === 1 ? "pass" : "passes"} changed nothing: ${names.join(", ")}`, click: unfold }, `+${indices.length}`);
   }
 }

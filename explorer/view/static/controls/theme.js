@@ -47,7 +47,7 @@ function themeNow(wanted) {
 /** Call `changed` whenever the environment may have changed its theme. Return a function that ends this. */
 function watchTheme(changed) {
   const observer = new MutationObserver(changed);
-  observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-jp-theme-name", "class"] });
+  observer.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-jp-theme-name", "data-theme", "class"] });
   const media = matchMedia("(prefers-color-scheme: dark)");
   media.addEventListener("change", changed);
   return () => {

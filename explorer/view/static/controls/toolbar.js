@@ -44,6 +44,7 @@ export const KEYS = [
   [["Enter"], "select a node; open or close a box; enter a call"],
   [["y"], "explain why two nodes are not fused; also Shift and a click"],
   [["i", "r"], "trace the inputs, the readers of a node"],
+  [["v"], "select the value of a node and its edges; also a click on an edge"],
   [["+", "−"], "open, close the box; elsewhere zoom"],
   [["e", "c", "0", "9"], "open, close every box; open down to a depth"],
 ];
@@ -89,7 +90,7 @@ function legend() {
   const rows = MARKS.map(([name, meaning]) => [sample(svg("g", { class: name }, box("ex-shape"))), meaning]);
   rows.push([sample(box("ex-under", 5, 5), box("ex-under", 1, 2)), "a closed box: a double click opens it"]);
   rows.push([sample(box("ex-frame")), "operations fused into one kernel"]);
-  rows.push([sample(declinedEdge()), "a value that is written and read again: a decision declined to fuse both ends"]);
+  rows.push([sample(declinedEdge()), "a value that is written and read again: a decision declined to fuse both ends; a click on ✗ explains why"]);
   for (const [family, meaning] of Object.entries(FAMILIES)) rows.push([sample(box("ex-shape"), svg("path", { class: `ex-family ex-family-${family}`, d: "M7 7v6" })), meaning]);
   return html("dl", {}, ...rows.flatMap(([picture, meaning]) => [html("dt", {}, picture), html("dd", {}, meaning)]));
 }

@@ -5,6 +5,7 @@ import { counted, grouped } from "../data/number_format.js";
 import { hasFocus, html, put, say } from "../dom.js";
 import { RovingTabindex } from "./roving_tabindex.js";
 import { Menu } from "./menu.js";
+import { keyAt } from "../canvas/input.js";
 import { Minimap } from "../canvas/minimap.js";
 import { Panel } from "../panel/panel.js";
 import { StageChips } from "./stage_chips.js";
@@ -34,9 +35,14 @@ export class ViewParts {
     const { trace, timeline, root } = view;
     const go = (step) => view.go(step);
     this.minimap = new Minimap(view.camera);
-    this.stageChips = new StageChips(timeline, (stage) => view.go(timeline.entry(stage), stage));
+    this.stageChips = new StageChips(timeline, (stage) => {
+      view.selection.endPair();
+      view.go(timeline.entry(stage), stage);
+    });
     this.panel = new Panel(trace, timeline, view.sceneBuilder, view.totals, {
       select: (node) => view.selection.select(node, true),
+      value: (node) => view.selection.select(node, true, [node]),
+      turnValue: () => view.selection.turnValue(),
       go,
       visit: (node) => view.selection.visit(node),
       box: (box) => view.selection.visitBox(box),
@@ -49,6 +55,7 @@ export class ViewParts {
       trace: (direction) => view.selection.trace(direction),
       traceDirection: () => view.selection.traceDirection,
       line: (node) => this.showLine(node),
+      light: () => this.#light(),
       changes: (node) => view.callbacks.changes?.(node) ?? [],
     });
     new RovingTabindex(this.panel.root, ".ex-decisions button", ["ArrowUp", "ArrowDown"]);
@@ -78,6 +85,7 @@ export class ViewParts {
     this.hint = html("span", { class: "ex-hint", hidden: timeline.end === 0 || hinted.has(document) }, "press ", html("kbd", {}, "."), " to step");
     this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.lowDetail.root, view.canvas.root, view.heat.legend, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root);
     this.source.watch(this.stage);
+    this.panel.parts.kernelCode.watch(this.stage, (event) => view.scene?.slots.get(Number(keyAt(view, event).slice(1)))?.node ?? -1);
     this.minimap.corner.others = [view.heat.legend, this.crumbs, this.search.root];
     view.camera.overlays = () => this.#overlays();
     view.camera.header = () => this.sentence.lines();
@@ -110,6 +118,15 @@ export class ViewParts {
     this.help.hidden = !this.help.hidden;
     if (this.help.hidden) this.view.focus.take();
     else this.help.focus();
+  }
+
+  /** Highlight the node of the line of code under the pointer. */
+  #light() {
+    const { canvas, scene, lowDetail } = this.view;
+    if (!scene) return;
+    const { kernelCode } = this.panel.parts;
+    canvas.show(scene, { ...canvas.marks, lit: kernelCode.lit(kernelCode.under) });
+    lowDetail.later();
   }
 
   /** Return the rectangles of the parts that cover the canvas, so that no change is revealed under them. */
@@ -244,7 +261,6 @@ export class ViewParts {
   /** Show a moment in all parts around the canvas. @param {import("../data/timeline.js").Moment} moment @param {number} selected a node @param {number} box */
   show(moment, selected, box) {
     const { trace, timeline } = this.view;
-    this.stageChips.show(moment.stage);
     this.#begun(moment);
     forgetIn(this.view.root);
     this.timelineSlider.show(moment, this.sentence.show(moment, this.panel.parts));
@@ -262,7 +278,8 @@ export class ViewParts {
   /** Announce the selection to screen readers, since the focus does not move; the details are in the panel. */
   #hear(selected, box) {
     const { trace } = this.view;
-    const chosen = `${selected}|${box}`;
+    const { isValue } = this.view.selection;
+    const chosen = `${selected}|${box}|${isValue}`;
     if (this.chosen === chosen) return;
     const isFirst = this.chosen === undefined;
     this.chosen = chosen;
@@ -270,7 +287,7 @@ export class ViewParts {
     if (isFirst) return;
     const decisions = selected >= 0 ? trace.decisionsOf(selected) : [];
     const declined = decisions.filter((index) => trace.decisions[index].verdict !== "applied").length;
-    const subject = selected >= 0 ? trace.namedLabel(selected) : box >= 0 ? `${trace.layout.boxes[box].kind} ${trace.layout.boxes[box].text[0]}` : "";
+    const subject = isValue ? `the value ${trace.valueName(selected, this.view.now.position)}` : selected >= 0 ? trace.namedLabel(selected) : box >= 0 ? `${trace.layout.boxes[box].kind} ${trace.layout.boxes[box].text[0]}` : "";
     const counts = selected >= 0 ? `: ${counted(decisions.length, "decision")}, ${grouped(declined)} declined` : "";
     say(this.heard, subject ? `selected ${subject}${counts}` : "nothing is selected");
   }

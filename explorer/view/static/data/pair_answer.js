@@ -21,33 +21,34 @@ export function pairAnswer(trace, nodes, others) {
 
 /** Return the decisions about two nodes, or about nodes of two boxes. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {number[]} */
 function decisionsBetween(trace, nodes, others) {
-  const replacement = new Map(trace.recording.substitutions.map(([, old, node]) => [old, node]));
-  const sides = [nodes, others].map((side) => withReplacements(replacement, side));
+  const sides = [nodes, others].map((side) => withReplacements(trace, side));
   const [first, second] = sides;
   const indices = [];
   trace.decisions.forEach((decision, index) => {
     const edges = trace.declinedEdges(index, index + 1);
     const between = edges.some(([operand, reader]) => sides.some((side, at) => side.has(operand) && sides[1 - at].has(reader)));
-    if (edges.length ? between : namesBoth(trace, index, decision, first, second)) indices.push(index);
+    const isStated = trace.recording.authors?.[index] !== undefined && meet(decision.subjects, first, second);
+    if (isStated || (edges.length ? between : namesBoth(trace, index, decision, first, second))) indices.push(index);
   });
   return indices;
 }
 
 /** Return the edges between two sides, as [operand, reader], that a decision did not fuse. @param {import("./trace.js").Trace} trace @param {number} index @param {number[]} nodes @param {number[]} others @returns {[number, number][]} */
 export function edgesBetween(trace, index, nodes, others) {
-  const replacement = new Map(trace.recording.substitutions.map(([, old, node]) => [old, node]));
-  const sides = [nodes, others].map((side) => withReplacements(replacement, side));
+  const sides = [nodes, others].map((side) => withReplacements(trace, side));
   return trace.declinedEdges(index, index + 1).filter(([operand, reader]) => sides.some((side, at) => side.has(operand) && sides[1 - at].has(reader)));
 }
 
-/** Return nodes and all their replacements, one after another. @param {Map<number, number>} replacement @param {number[]} nodes @returns {Set<number>} */
-function withReplacements(replacement, nodes) {
-  const reached = new Set();
-  for (let node of nodes) {
-    while (node !== undefined && !reached.has(node)) {
-      reached.add(node);
-      node = replacement.get(node);
-    }
+/** Return nodes with all their replacements, and the operations that each one became. @param {import("./trace.js").Trace} trace @param {number[]} nodes @returns {Set<number>} */
+function withReplacements(trace, nodes) {
+  const replacement = new Map(trace.recording.substitutions.map(([, old, node]) => [old, node]));
+  const [pending, reached] = [[...nodes], new Set()];
+  for (const node of pending) {
+    if (reached.has(node)) continue;
+    reached.add(node);
+    if (replacement.has(node)) pending.push(replacement.get(node));
+    const decision = trace.decisions[trace.nodes.gone[node]];
+    if (decision?.subjects.length === 1 && decision.subjects[0] === node) pending.push(...decision.produced);
   }
   return reached;
 }
@@ -70,12 +71,16 @@ function renamings(trace, nodes, others) {
   return [...found].filter((index) => !between.includes(index)).sort((one, other) => one - other);
 }
 
+/** Whether nodes contain two different ones, one of each side. @param {number[]} nodes @param {Set<number>} first @param {Set<number>} second */
+function meet(nodes, first, second) {
+  return nodes.some((node) => first.has(node) && nodes.some((other) => other !== node && second.has(other)));
+}
+
 function namesBoth(trace, index, decision, first, second) {
   if (trace.recording.stages[decision.stage].kind !== "rewrite") return false;
   const subjects = [...decision.subjects, ...decision.produced];
   const named = trace.sentence(index).flatMap(({ node }) => (node >= 0 ? [node] : []));
-  const meets = (nodes, others) => nodes.some((node) => first.has(node) && others.some((each) => each !== node && second.has(each)));
-  if (decision.verdict === "applied") return meets([...subjects, ...named], [...subjects, ...named]);
+  if (decision.verdict === "applied") return meet([...subjects, ...named], first, second);
   const apart = (side, nodes, against) => subjects.some((node) => side.has(node)) && nodes.some((node) => against.has(node) && !side.has(node));
   return apart(first, named, second) || apart(second, named, first);
 }
@@ -87,12 +92,20 @@ function accounts(trace, nodes, others) {
   return [...answers, ...relation(trace, nodes, others, final)];
 }
 
-/** Return a sentence about the kernel of each node, without duplicates. @returns {string[]} */
+/** Return a sentence about the kernel of each node; nodes that one kernel computes share a sentence. @returns {string[]} */
 function nodeSentences(trace, nodes, others, final) {
   const told = (side) => side.some((node) => trace.kernelOf[final[node]] >= 0) ? side.filter((node) => trace.kernelOf[final[node]] >= 0) : side;
   const both = [...told(nodes), ...told(others)];
   const paths = pathsToReplacements(trace, both.filter((node) => trace.nodes.gone[final[node]] >= 0), final);
-  return [...new Set(both.map((node) => account(trace, node, final, paths)))];
+  const only = (node) => ([...trace.kernelsOf.of(final[node])].length === 1 ? trace.kernelOf[final[node]] : -1);
+  /** @type {Map<number, Set<string>>} kernel → the names of the nodes that only it computes */ const together = new Map();
+  for (const node of both) together.set(only(node), (together.get(only(node)) ?? new Set()).add(nameOf(trace, node)));
+  const sentence = (node) => {
+    const names = together.get(only(node));
+    if (only(node) < 0 || names.size < 2) return account(trace, node, final, paths);
+    return worded(trace.recording.accounts.kernel_of_several, { nodes: named([...names]).join(", "), ...kernelWords(trace, only(node)) });
+  };
+  return [...new Set(both.map(sentence))];
 }
 
 /** Return the label of a node, with the name of its operator, "relu (node_relu_1)", or, if several recorded operations have the label, its variable or number. @param {import("./trace.js").Trace} trace @param {number} node */
@@ -101,12 +114,23 @@ function nameOf(trace, node) {
   let row = trace.nodes.scope[node];
   while (row >= 0 && !scopes[row].type) row = scopes[row].parent;
   const label = trace.label(node);
-  if (row >= 0) return scopes[row].name === label ? label : `${label} (${scopes[row].name})`;
+  if (row >= 0) {
+    const { name } = scopes[row];
+    const own = scopes.filter((each) => each.type && each.name === name).length > 1 ? boxNames(scopes, row).join(" / ") : name;
+    return own === label ? label : `${label} (${own})`;
+  }
   const same = namesakes(trace).get(label) ?? [];
   if (same.length < 2) return label;
   const variable = trace.variable(node);
   if (variable && same.filter((other) => trace.variable(other) === variable).length < 2) return `${label} (${variable})`;
   return same.includes(node) ? `${label} (no. ${grouped(same.indexOf(node) + 1)})` : label;
+}
+
+/** Return the names of a box and of the boxes around it, outermost first. @param {{name: string, parent: number}[]} scopes @param {number} row @returns {string[]} */
+function boxNames(scopes, row) {
+  const names = [];
+  for (; row >= 0; row = scopes[row].parent) if (scopes[row].name) names.unshift(scopes[row].name);
+  return names;
 }
 
 /** @type {WeakMap<import("./trace.js").Trace, Map<string, number[]>>} */
@@ -133,13 +157,30 @@ function isFusion(trace, index) {
 /** Return sentences on whether two nodes run in one kernel and, if not, where and why their path is cut. @param {import("./trace.js").Trace} trace @param {number[]} nodes @param {number[]} others @returns {string[]} */
 function kernelAnswers(trace, nodes, others) {
   const final = trace.resolver(trace.decisions.length);
-  const { reads } = trace.recording.accounts;
   const apart = [...readFromMemory(trace, nodes, others, final), ...readFromMemory(trace, others, nodes, final)];
-  if (apart.length) return [...new Set(apart.map(([node, reader]) => worded(reads, { node: nameOf(trace, node), reader: nameOf(trace, reader), limits: trace.recording.limits })))];
+  if (apart.length) return readSentences(trace, apart, final);
   const together = same(trace, nodes, others, final);
   if (together) return [together];
   const edges = trace.recording.stages.some(({ decides }) => decides === "kernels") ? cut(trace, nodes, others, final) : [];
   return edges.length ? edges : nodeSentences(trace, nodes, others, final);
+}
+
+/** Return sentences about pairs [node, reader] in different kernels; pairs in the same kernels share a sentence. @param {import("./trace.js").Trace} trace @param {number[][]} pairs @returns {string[]} */
+function readSentences(trace, pairs, final) {
+  const { accounts: sentences, limits } = trace.recording;
+  const kernels = (node) => [...trace.kernelsOf.of(final[node])];
+  /** @type {Map<string, [number, number][]>} */ const between = new Map();
+  for (const [node, reader] of pairs) {
+    const key = `${kernels(node)} ${kernels(reader)}`;
+    between.set(key, [...(between.get(key) ?? []), [node, reader]]);
+  }
+  return [...between.values()].flatMap((rows) => {
+    const [node, reader] = rows[0];
+    const texts = (sentence) => [...new Set(rows.map(([one, other]) => worded(sentence, { node: nameOf(trace, one), reader: nameOf(trace, other), limits })))];
+    if (texts(sentences.reads).length === 1 || kernels(node).length > 1 || kernels(reader).length > 1) return texts(sentences.reads);
+    const words = { number: grouped(kernels(node)[0] + 1), reader: grouped(kernels(reader)[0] + 1) };
+    return [worded(sentences.reads_several, { ...words, pairs: named(texts(sentences.reads_for)).join(", "), limits })];
+  });
 }
 
 /** Return a sentence about the first two nodes, one of each side, that run in one kernel; "" if there are none. @returns {string} */
@@ -264,11 +305,11 @@ function kernelWords(trace, kernel) {
 /** Return which rule replaced a removed node, or what is computed from it, and with what; `kernels` compute the replacement of the path's end. @param {import("./trace.js").Trace} trace @param {number[]} path @param {number[]} kernels @returns {string} */
 function replacedSentence(trace, path, kernels) {
   const { accounts: sentences, stages, substitutions } = trace.recording;
-  const replacements = new Map([...substitutions].reverse().map(([index, old, place]) => [old, [index, place]]));
+  const replacements = new Map([...substitutions].reverse().map(([index, old, replacement]) => [old, [index, replacement]]));
   const changed = path.find((node) => replacements.has(node));
-  const [index, place] = replacements.get(changed);
+  const [index, replacement] = replacements.get(changed);
   const { rule, stage } = trace.decisions[index];
-  const words = { node: nameOf(trace, path[0]), changed: nameOf(trace, changed), rule, stage: stages[stage].name, place: trace.label(place) };
+  const words = { node: nameOf(trace, path[0]), changed: nameOf(trace, changed), rule, stage: stages[stage].name, replacement: trace.label(replacement) };
   const runs = kernels.slice(0, 1).map((kernel) => worded(sentences.replacement, kernelWords(trace, kernel)));
   return [worded(changed === path[0] ? sentences.replaced : sentences.absorbed, words), ...runs].join(" ");
 }

@@ -93,7 +93,7 @@ export function singleOperators(trace) {
   }
   return new Map([...last].map(([scope, node]) => {
     const { type, name } = scopes[scope];
-    return [node, entryOf(trace, { type, label: `${name}\n${trace.namedLabel(node)}`, text: [trace.typeText(trace.nodes.type[node]), trace.sourceText(node)], operator: rows.get(scope) ?? -1 })];
+    return [node, entryOf(trace, { type, label: `${name}\n${trace.label(node)}`, text: [trace.typeText(trace.nodes.type[node]), trace.sourceText(node)], operator: rows.get(scope) ?? -1 })];
   }));
 }
 
@@ -119,7 +119,7 @@ export function nodeEntry(trace, node, compositions = "") {
   const attributes = Object.entries(nodes.attributes[node] ?? {}).map(([name, value]) => `${name} ${value}`);
   return {
     type: "",
-    name: named([trace.namedLabel(node), ...trace.outputNames(node)].join("\n")),
+    name: named([trace.namedLabel(node), trace.label(node), ...trace.outputNames(node)].join("\n")),
     operation: named(recording.operations[nodes.operation[node]]),
     // "batch=2×64" is also found by its lengths only
     shape: fold(withNames ? `${shape.join("×")}\n${withNames}` : dtype === "tuple" ? type : type.split(" ")[0]),

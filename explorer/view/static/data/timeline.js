@@ -1,7 +1,7 @@
 // The moments of a recording: each decision, each kernel that the order picks, and each kernel that ran.
 
 /**
- * @typedef {{name: string, kind: string, decides: string, purpose: string, size: string, cost: string, result: string, counts: [string, string][],
+ * @typedef {{name: string, kind: string, decides: string, purpose: string, pipeline?: string, size: string, cost: string, result: string, counts: [string, string][],
  *   first: number, last: number, start: number, end: number, kernels: number[], applied: number, declined: number}} Stage
  *   moments start + 1 … end belong to a stage: one for each decision, then one for each of its kernels; if
  *   start = end, it has none. Moment `start` is also the stage as a whole, its result; the stage distinguishes it from the last

@@ -89,12 +89,14 @@ export class Totals {
     this.slotTimes = trace.layout.slots.map((slot) => slot.nodes.reduce((sum, node) => sum + this.time[node], 0));
     const metrics = trace.metrics.map((metric) => (metric.name === INTENSITY ? { ...metric, ...intensity(trace) } : metric));
     /** @type {Metric[]} the metrics that have values */ this.metrics = metrics.filter(({ name }) => (name === "time" ? this.clock : !name.startsWith("flops") || trace.nodes.flops.some((flops) => flops !== null)));
-    this.own = this.metrics.filter(({ values }) => values);
+    /** the metrics with values for each node, and the names of their sums */
+    this.own = this.metrics.filter(({ values }) => values).map((metric) => ({ metric, sum: sumName(metric), per: perName(metric), most: mostName(metric), count: countName(metric) }));
     const names = Object.keys(this.#nothing());
     /** names of the costs of which a box has the sum */ this.sums = names.filter((name) => !name.startsWith(MOST));
     /** names of the costs of which a box has the largest */ this.largest = names.filter((name) => name.startsWith(MOST));
     /** number of decisions that had changed the graph when `boxes` was computed, −1 before */ this.changes = -1;
     /** @type {Cost[]} */ this.boxes = [];
+    /** @type {Map<number, number>} box → the node that does its work: see workerOf */ this.workers = new Map();
     /** the recorded readers of each node, found when first asked for @type {RowIndex | undefined} */ this.readers = undefined;
     /** @type {number[][]} leaves of each stored tensor that has several */ this.shared = sharedLeaves(trace.recording);
     /** @type {Set<number>} nodes whose values are passed on inside a kernel at the position and not written */ this.inner = new Set();
@@ -123,6 +125,11 @@ export class Totals {
    * @param {number} box
    */
   workerOf(box) {
+    if (!this.workers.has(box)) this.workers.set(box, this.#workerOf(box));
+    return this.workers.get(box);
+  }
+
+  #workerOf(box) {
     const { trace } = this;
     const { flops, bytes, born } = trace.nodes;
     const inside = this.#inside(box);
@@ -169,26 +176,30 @@ export class Totals {
 
   /** Return the cost of a single node, without its time, at the position of the last call of `at`. @param {number} node @returns {Cost} */
   node(node) {
+    const cost = this.#nothing();
+    this.#enter(cost, node);
+    return cost;
+  }
+
+  /** Add the cost of a node to a sum. @param {Cost} sum @param {number} node */
+  #enter(sum, node) {
     const { flops, bytes } = this.trace.nodes;
     const { parameters, weights, others } = this.trace.recording.leaves;
-    /** @type {Cost} */ const cost = {
-      nodes: 1,
-      operations: this.#isOperation(node) ? 1 : 0,
-      parameters: parameters[node] ?? 0,
-      weights: weights[node] ?? 0,
-      others: others[node] ?? 0,
-      flops: flops[node] ?? 0,
-      bytes: this.inner.has(node) ? 0 : bytes[node],
-      time: 0,
-    };
-    for (const metric of this.own) {
+    sum.nodes++;
+    if (this.#isOperation(node)) sum.operations++;
+    sum.parameters += parameters[node] ?? 0;
+    sum.weights += weights[node] ?? 0;
+    sum.others += others[node] ?? 0;
+    sum.flops += flops[node] ?? 0;
+    if (!this.inner.has(node)) sum.bytes += bytes[node];
+    for (const { metric, sum: all, per, most, count } of this.own) {
       const value = metric.values[node];
-      cost[sumName(metric)] = value;
-      cost[perName(metric)] = metric.per?.[node] ?? 0;
-      cost[mostName(metric)] = value ? nodeValue(metric, node) : -Infinity;
-      cost[countName(metric)] = value ? 1 : 0;
+      sum[all] += value;
+      sum[per] += metric.per?.[node] ?? 0;
+      if (!value) continue;
+      sum[most] = Math.max(sum[most], nodeValue(metric, node));
+      sum[count]++;
     }
-    return cost;
   }
 
   #isOperation(node) {
@@ -215,7 +226,7 @@ export class Totals {
     slots.forEach((slot, index) => {
       if (trace.boxOf[index] < 0) return;
       const box = this.boxes[trace.boxOf[index]];
-      for (const node of slot.nodes) if (trace.exists(node, position)) this.#add(box, this.node(node));
+      for (const node of slot.nodes) if (trace.exists(node, position)) this.#enter(box, node);
       // A run belongs to the final graph, so its times are shown at their final slots at every position.
       box.time += this.slotTimes[index];
     });
@@ -255,7 +266,7 @@ export class Totals {
 
   #nothing() {
     const sums = { nodes: 0, operations: 0, parameters: 0, weights: 0, others: 0, flops: 0, bytes: 0, time: 0 };
-    for (const metric of this.own) Object.assign(sums, { [sumName(metric)]: 0, [perName(metric)]: 0, [mostName(metric)]: -Infinity, [countName(metric)]: 0 });
+    for (const { sum, per, most, count } of this.own) [sums[sum], sums[per], sums[most], sums[count]] = [0, 0, -Infinity, 0];
     return sums;
   }
 

@@ -1,5 +1,6 @@
 // Recording with the lookup tables that views need.
 
+import { OperandNames } from "./operand_names.js";
 import { RowIndex } from "./row_index.js";
 import { Substitutions } from "./substitutions.js";
 import { unpack } from "./unpack.js";
@@ -44,6 +45,7 @@ export class Trace {
   /** @type {Map<number, [number, string][]>} */ #rows = new Map();
   /** @type {RowIndex | undefined} */ #rowsAt = undefined;
   /** @type {Int32Array | undefined} */ #changes = undefined;
+  /** @type {OperandNames | undefined} */ #operands = undefined;
 
   #indexSlots() {
     /** slot → the box that contains it */
@@ -77,19 +79,20 @@ export class Trace {
     this.stepOf = new Map(this.steps.map((step, index) => [step.kernel, index]));
     this.slowest = this.steps.reduce((most, step) => Math.max(most, step.micros), 1e-9);
     this.values = { ...this.recording.leaf_values, ...this.recording.run?.values };
-    /** node → its µs, measured or else estimated */ this.timeOf = this.#times();
+    /** @type {[kernel: number, micros: number][]} the measured times of the kernels that ran, or else the estimated times */
+    this.clocked = this.steps.length ? this.steps.map((step) => [step.kernel, step.micros]) : this.kernels.map(({ estimate }, kernel) => [kernel, estimate ?? 0]);
+    /** node → its µs */ this.timeOf = this.#times();
   }
 
   /** Return the µs of each node. A kernel's time is divided among its nodes in proportion to their flops, or assigned to its result if they have none. */
   #times() {
     const time = new Float64Array(this.count);
     const { flops } = this.nodes;
-    /** @type {[import("../types").Kernel, number][]} */
-    const clocked = this.steps.length ? this.steps.map((step) => [this.kernels[step.kernel], step.micros]) : this.kernels.map((kernel) => [kernel, kernel.estimate ?? 0]);
-    for (const [kernel, micros] of clocked) {
-      const work = kernel.nodes.reduce((sum, node) => sum + flops[node], 0);
-      if (work) for (const node of kernel.nodes) time[node] += (micros * flops[node]) / work;
-      else time[kernel.nodes[kernel.nodes.length - 1]] += micros;
+    for (const [kernel, micros] of this.clocked) {
+      const { nodes } = this.kernels[kernel];
+      const work = nodes.reduce((sum, node) => sum + flops[node], 0);
+      if (work) for (const node of nodes) time[node] += (micros * flops[node]) / work;
+      else time[nodes[nodes.length - 1]] += micros;
     }
     return time;
   }
@@ -134,8 +137,10 @@ export class Trace {
     return this.nodes.label[node];
   }
 
-  /** Return the name of a node, preceded by the variable that its value was assigned to: "h = tanh". */
+  /** Return the title of the operator of a file that a node represents, or its name, preceded by the variable that its value was assigned to: "h = tanh". */
   namedLabel(node) {
+    const operator = this.#text(node)[5];
+    if (operator) return operator;
     const variable = this.variable(node);
     return variable ? `${variable} = ${this.label(node)}` : this.label(node);
   }
@@ -143,6 +148,16 @@ export class Trace {
   /** Return the variable of the user's program that a node's value was assigned to, or "". @param {number} node */
   variable(node) {
     return this.recording.variables?.[node] ?? "";
+  }
+
+  /** Names of values and operands in the model's file. */
+  get operands() {
+    return (this.#operands ??= new OperandNames(this));
+  }
+
+  /** Return the name of a node's value: in the model's file, else its variable, else the node's name. @param {number} node @param {number} position */
+  valueName(node, position) {
+    return this.operands.names(node, position)[0] || this.variable(node) || this.label(node);
   }
 
   /** Return a node's names as an output in a model's file. @param {number} node @returns {string[]} */
@@ -160,10 +175,16 @@ export class Trace {
     return this.shapeText(row) + this.recording.types[row].text;
   }
 
+  /** Return the texts of a node in the graph (labels.Text), [] if it is not in the graph. @param {number} node */
+  #text(node) {
+    const { slots, texts } = this.layout;
+    const slot = slots[this.slotOf[node]];
+    return slot ? texts[slot.text[this.placeOf[node]]] : [];
+  }
+
   /** Return the type of a node as the graph shows it, "32×64 f32". @param {number} node */
   shortType(node) {
-    const slot = this.layout.slots[this.slotOf[this.origin(node)]];
-    return slot ? this.layout.texts[slot.text[this.placeOf[this.origin(node)]]][1] : this.typeText(this.nodes.type[node]);
+    return this.#text(this.origin(node))[1] ?? this.typeText(this.nodes.type[node]);
   }
 
   /** Format the shape of a type, "32×64" or "batch=32×64", "" if it has no single shape. @param {number} row a row of types */
@@ -174,9 +195,7 @@ export class Trace {
 
   /** Return the formula of a node, "x + b", or "" if the name of its operation suffices. @param {number} node */
   formula(node) {
-    const { slots, texts } = this.layout;
-    const slot = slots[this.slotOf[node]];
-    return slot ? texts[slot.text[this.placeOf[node]]][4] : "";
+    return this.#text(node)[4] ?? "";
   }
 
   /** Return the source location of a node, "In[3] line 2", or "" if it is unknown. */
@@ -200,9 +219,28 @@ export class Trace {
 
   /** Return the scopes around a node, outermost first. */
   scopePath(node) {
+    return this.pathOf(this.nodes.scope[node]);
+  }
+
+  /** Return the nodes inside a box, of every step. @param {number} box @returns {number[]} */
+  nodesIn(box) {
+    const { boxes, slots } = this.layout;
+    const inside = [box];
+    const nodes = [];
+    for (const index of inside) {
+      for (const item of boxes[index].items) {
+        if (item.box !== undefined) inside.push(item.box);
+        else nodes.push(...slots[item.slot].nodes);
+      }
+    }
+    return nodes;
+  }
+
+  /** Return the names of a scope and the scopes around it, outermost first. @param {number} scope @returns {string[]} */
+  pathOf(scope) {
     const path = [];
     const scopes = this.recording.scopes;
-    for (let row = this.nodes.scope[node]; row >= 0 && scopes[row].kind !== "top"; row = scopes[row].parent) {
+    for (let row = scope; row >= 0 && scopes[row].kind !== "top"; row = scopes[row].parent) {
       path.unshift(scopes[row].name);
     }
     return path;
@@ -228,7 +266,22 @@ export class Trace {
 
   /** Return the sentence of a decision as plain text. @param {number} index */
   plainSentence(index) {
-    return this.sentence(index).map(({ text }) => text).join("");
+    const marks = this.recording.marks[index] ?? {};
+    return this.#sentence(index, (node) => this.label(node) + (marks[node] ?? ""));
+  }
+
+  /** Return the sentence of a decision with "…" in place of its nodes. @param {number} index */
+  generalSentence(index) {
+    return this.#sentence(index, () => "…");
+  }
+
+  /** Return the sentence of a decision as plain text. @param {number} index @param {(node: number) => string} named */
+  #sentence(index, named) {
+    const { reason, facts } = this.decisions[index];
+    /** @param {string | number | (string | number)[]} value @returns {string} */
+    const text = (value) => (Array.isArray(value) ? value.map(text).join("") : typeof value === "number" ? named(value) : value);
+    const parts = this.recording.reasons[reason].sentence;
+    return parts.map((part) => (typeof part === "string" ? part : Array.isArray(part) ? text(facts[part[0]]) : part.code)).join("");
   }
 
   /** Return an array from nodes to their replacements after `position` decisions; the next call overwrites it. @returns {Int32Array} */
@@ -269,6 +322,15 @@ export class Trace {
     // Recordings saved by older versions have no families.
     const { families = {}, operations } = this.recording;
     return families[operations[this.nodes.operation[node]]] ?? "";
+  }
+
+  /** Return the type of the operator of a file that computes a node, "" if there is none or its type is an expression. @param {number} node */
+  operatorType(node) {
+    const { scopes } = this.recording;
+    let scope = this.nodes.scope[node];
+    while (scope >= 0 && !scopes[scope].type) scope = scopes[scope].parent;
+    const type = scope < 0 || scopes[scope].kind !== "file" ? "" : scopes[scope].type;
+    return type.includes("(") ? "" : type;
   }
 
   /** Whether a box represents one operator of a file. @param {number} index */

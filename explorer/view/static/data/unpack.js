@@ -14,7 +14,8 @@ export function unpack(value) {
   if (value["=deltas"]) return deltas(value["=deltas"]);
   if (value["=flat"]) return slices(unpack(value["=flat"]), unpack(value["=lengths"]));
   if (value["=forms"]) return inTurn(value["=forms"].map(unpack), unpack(value["=at"]));
-  if (value["=words"]) return unpack(value["=at"]).map((at) => value["=words"][at]);
+  if (value["=words"]) return chosen(unpack(value["=words"]), unpack(value["=at"]));
+  if (value["=numbered"]) return numbered(unpack(value["=numbered"]), unpack(value["=numbers"]));
   if (value["=woven"]) return woven(value["=woven"].map(unpack));
   if (value["=thousandths"]) return unpack(value["=thousandths"]).map((number) => number / 1000);
   if (value["=digits"]) return unpack(value["=digits"]).map(String);
@@ -47,6 +48,19 @@ function rows(lists) {
 function slices(flat, lengths) {
   let start = 0;
   return lengths.map((length) => flat.slice(start, (start += length)));
+}
+
+function chosen(words, indices) {
+  return indices.map((at) => words[at]);
+}
+
+function numbered(texts, numbers) {
+  const pieces = new Map();
+  let next = 0;
+  return texts.map((text) => {
+    if (!pieces.has(text)) pieces.set(text, text.split("#"));
+    return pieces.get(text).reduce((before, piece) => before + numbers[next++] + piece);
+  });
 }
 
 function woven(lists) {

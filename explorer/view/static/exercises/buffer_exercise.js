@@ -115,8 +115,8 @@ export class BufferExercise extends Series {
     const { trace, timeline } = this.view;
     const { first, last } = timeline.stages[this.stage];
     const about = trace.decisionsOf(this.#result(kernel)).filter((decision) => first <= decision && decision < last);
-    const wanted = trace.kernels[kernel].in_place ? ["in_place", "reused", "packed"] : ["reused", "packed"];
-    const decision = wanted.flatMap((code) => about.filter((each) => trace.decisions[each].code === code))[0];
+    const wanted = trace.kernels[kernel].in_place ? ["saved", "buffer", "arena"] : ["buffer", "arena"];
+    const decision = wanted.flatMap((fact) => about.filter((each) => fact in trace.decisions[each].facts))[0];
     return decision === undefined ? "" : trace.plainSentence(decision);
   }
 
@@ -145,7 +145,7 @@ export class BufferExercise extends Series {
   get #isPacked() {
     const { trace, timeline } = this.view;
     const { first, last } = timeline.stages[this.stage];
-    return trace.decisions.slice(first, last).some(({ code }) => code === "packed");
+    return trace.decisions.slice(first, last).some(({ facts }) => "arena" in facts);
   }
 
   /** Handle an answer: a value whose buffer is reused, or the result itself for a new buffer. @param {string} key "n7", "b2" or "" */

@@ -108,7 +108,10 @@ export class OrderExercise extends Exercise {
     const name = this.#name(kernel);
     if (kernel <= now.kernel) return `${name} has run already, as number ${grouped(kernel + 1)}.`;
     const missing = this.missing(kernel);
-    if (missing.length) return `${name} reads ${listed(missing.map((node) => trace.label(node)))}, which ${missing.length === 1 ? "has" : "have"} not run.`;
+    const counts = new Map();
+    for (const text of missing.map((node) => trace.label(node))) counts.set(text, (counts.get(text) ?? 0) + 1);
+    const read = [...counts].map(([text, count]) => (count > 1 ? `${text} ×${grouped(count)}` : text));
+    if (missing.length) return `${name} reads ${listed(read)}, which ${missing.length === 1 ? "has" : "have"} not run.`;
     const { ready_candidates: ready, ready_count: count, waiting, pick_reason: code } = trace.kernels[this.next];
     const result = trace.kernels[kernel].nodes.at(-1);
     const isWaiting = waiting.includes(result) || (ready.length === count && !ready.includes(result));

@@ -1,14 +1,14 @@
 // Cost tables of a box or the whole graph, and of the boxes inside.
 
 import { explained } from "./term_tooltips.js";
-import { html } from "../dom.js";
+import { breakable, html } from "../dom.js";
 import { bytesText, counted, countText, grouped } from "../data/number_format.js";
 import { boxValue, isLargest, metricText, spread, sumName } from "../data/totals.js";
 
 const LISTED = 12;
 
-/** Return a table of a box's costs, with their fractions of the whole graph's. @param {import("../data/totals.js").Totals} totals @param {import("../data/totals.js").Cost} cost @param {import("../data/totals.js").Cost} whole @param {string[]} known rows that are shown elsewhere @param {string} place where the work is done, if not here */
-export function costTable(totals, cost, whole, known = [], place = "") {
+/** Return a table of a box's costs, with their fractions of the whole graph's. @param {import("../data/totals.js").Totals} totals @param {import("../data/totals.js").Cost} cost @param {import("../data/totals.js").Cost} whole @param {string[]} known rows that are shown elsewhere @param {string} place where the work is done, if not here @param {boolean} isAhead whether the times are those of a later stage, the final plan */
+export function costTable(totals, cost, whole, known = [], place = "", isAhead = false) {
   const share = (name) => (whole !== cost && whole[name] ? ` · ${percent(cost[name] / whole[name])}` : "");
   const rows = [
     ["nodes", grouped(cost.nodes)],
@@ -21,33 +21,44 @@ export function costTable(totals, cost, whole, known = [], place = "") {
     if (metric.values || metric.name !== "time" || !place) return text;
     return cost.time ? `${text} · ${place}` : place;
   };
-  for (const metric of totals.inOrderOfCosts()) rows.push([metric.row || totals.heading(metric), value(metric)]);
+  const later = (metric) => (isAhead && !metric.values && metric.name === "time" ? " in the final plan" : "");
+  for (const metric of totals.inOrderOfCosts()) rows.push([(metric.row || totals.heading(metric)) + later(metric), value(metric)]);
   const table = html("dl", { class: "ex-facts ex-costs" });
   const terms = new Set();
   for (const [name, value] of rows) if (value && !known.includes(name)) table.append(html("dt", {}, ...explained(name, terms)), html("dd", {}, value));
   return table;
 }
 
-/** Return a table of the boxes inside a box in program order; if there are too many, only the costliest. @param {import("../data/trace.js").Trace} trace @param {import("../data/totals.js").Cost[]} costs @param {number} box @param {import("../data/totals.js").Totals} totals @param {(box: number) => void} select @param {(box: number) => string} result returns the shape of a box's result */
-export function insideTable(trace, costs, box, totals, select, result) {
+/** Return a table of the costliest boxes inside a box, the costliest first, or inside a whole graph in program order. @param {import("../data/trace.js").Trace} trace @param {import("../data/totals.js").Cost[]} costs @param {number} box @param {import("../data/totals.js").Totals} totals @param {(box: number) => void} select @param {(box: number) => string} result returns the shape of a box's result @param {boolean} isTimed whether the times belong to the program shown */
+export function insideTable(trace, costs, box, totals, select, result, isTimed = true) {
   const inner = trace.layout.boxes[box].items.flatMap((item) => (item.box === undefined || !costs[item.box].nodes ? [] : [item.box]));
   if (!inner.length) return null;
-  const metric = totals.metrics.find((each) => !each.values && costs[box][sumName(each)]) ?? totals.metrics.filter(({ values }) => !values).at(-1);
+  const metrics = totals.metrics.filter(({ name, values }) => !values && (isTimed || name !== "time"));
+  const metric = metrics.find((each) => costs[box][sumName(each)]) ?? metrics.at(-1);
   const measure = sumName(metric);
   const place = new Map(inner.map((index, at) => [index, at]));
-  inner.sort((a, b) => costs[b][measure] - costs[a][measure] || a - b);
+  // Costs that differ by less than a reader would notice are equal.
+  const cost = (index) => Number(costs[index][measure].toPrecision(2));
+  inner.sort((a, b) => cost(b) - cost(a) || place.get(a) - place.get(b));
   const head = html("tr", {}, ...[["inside"], ["parameters"], explained(totals.heading(metric)), [html("span", { class: "ex-heard" }, "share")]].map((name) => html("th", { scope: "col" }, ...name)));
-  const most = costs[inner[0]][measure];
-  const shown = inner.slice(0, LISTED).sort((a, b) => place.get(a) - place.get(b));
+  const most = inner.reduce((largest, index) => Math.max(largest, costs[index][measure]), 0);
+  const isWhole = trace.layout.boxes[box].parent < 0;
+  const shown = inner.slice(0, LISTED).sort((a, b) => (isWhole ? place.get(a) - place.get(b) : 0));
+  const { boxes } = trace.layout;
+  const titled = new Map();
+  for (const index of shown) titled.set(boxes[index].text[0], (titled.get(boxes[index].text[0]) ?? 0) + 1);
   const rows = shown.map((index) => {
-    const link = html("button", { type: "button", class: "ex-link", "data-box": index, click: () => select(index) }, trace.layout.boxes[index].text[0]);
+    const { label, text: [title] } = boxes[index];
+    const link = html("button", { type: "button", class: "ex-link", "data-box": index, click: () => select(index) }, ...breakable(title));
+    // Operators of one type have equal titles if an exporter generated their names.
+    const name = titled.get(title) > 1 && label !== title && html("div", { class: "ex-soft" }, ...breakable(label));
     const share = (whole) => (whole ? costs[index][measure] / whole : 0);
-    const bar = html("span", { class: "ex-bar", style: `width:${Math.round(share(most) * 44)}px`, title: percent(share(costs[box][measure])) });
+    const bar = html("span", { class: "ex-bar", style: `width:${Math.round(share(most) * 34)}px`, title: percent(share(costs[box][measure])) });
     const shape = result(index);
     const done = measure === "time" ? elsewhere(trace, costs, totals, index) : "";
     const value = done && !costs[index].time ? "–" : amount(metric, costs[index][measure]);
     const cells = [costs[index].parameters ? countText(costs[index].parameters) : "–", value];
-    const soft = [shape && html("div", { class: "ex-soft" }, `→ ${shape}`), done && html("div", { class: "ex-soft ex-elsewhere", title: done }, done)];
+    const soft = [name, shape && html("div", { class: "ex-soft" }, `→ ${shape}`), done && html("div", { class: "ex-soft ex-elsewhere", title: done }, done)];
     return html("tr", {}, html("th", { scope: "row" }, link, ...soft), ...cells.map((cell) => html("td", {}, cell)), html("td", {}, bar));
   });
   const rest = inner.length > LISTED && html("div", { class: "ex-soft" }, `${grouped(LISTED)} of ${grouped(inner.length)} shown`);
@@ -81,6 +92,7 @@ function amount(metric, value) {
   return metricText(metric.unit === metric.name ? { ...metric, unit: "" } : metric, value);
 }
 
-function percent(share) {
+/** Format a fraction, "3.5 %". @param {number} share */
+export function percent(share) {
   return `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)} %`;
 }

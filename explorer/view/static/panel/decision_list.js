@@ -3,7 +3,7 @@
 import { html, put, refill, say } from "../dom.js";
 import { Query, fold } from "../data/search_query.js";
 import { foldedDecisions } from "../data/folded_decisions.js";
-import { grouped, microsText } from "../data/number_format.js";
+import { bytesText, grouped, microsText } from "../data/number_format.js";
 
 const [LISTED, PLACES] = [40, 12];
 /** Selectable cost limits in µs; declined decisions with lower costs are listed as trifles. */
@@ -18,8 +18,11 @@ export class Decisions {
     this.timeline = timeline;
     this.go = go;
     this.first = this.last = 0;
+    /** whether the recording has costs of declining; other compilers state none */
+    this.isCosted = trace.decisions.some(({ cost }) => cost > 0);
     /** @type {{stage: number, first: number, last: number} | undefined} the range of listed decisions in which a reader picked one, kept while its stage is shown */ this.picked = undefined;
     this.verdict = "";
+    /** @type {Map<string, any>} key → rows of a list without words to filter by */ this.unfiltered = new Map();
     this.title = html("h5", { "aria-level": 3 });
     // Not a select element: browsers anchor its popup and lay out the whole page for each change near it.
     this.threshold = html("input", { type: "range", max: THRESHOLDS.length - 1, value: 1, "aria-label": "cost of declining below which a decision is a trifle", input: () => this.#weigh() });
@@ -86,24 +89,27 @@ export class Decisions {
     for (const button of this.buttons) put(button, "aria-pressed", String(button.dataset.verdict === this.verdict));
   }
 
-  /** Return the rows that the list has at every moment of a stage; the last result is cached. */
+  /** Return the rows that the list has at every moment of a stage; results without words to filter by are cached. */
   #groups() {
     const key = `${this.first}|${this.last}|${this.verdict}|${this.least}|${this.field.value}`;
     if (this.kept?.key === key) return this.kept;
+    this.kept = this.unfiltered.get(key);
+    if (this.kept) return Object.assign(this.kept, { from: 0 });
     const query = new Query(this.field.value);
     const indices = [];
     for (let index = this.first; index < this.last; index++) {
       const { verdict, rule, code } = this.trace.decisions[index];
       if (this.verdict && verdict !== this.verdict) continue;
-      const text = () => fold(`${rule}\n${code}\n${this.trace.decisionPlace(index)}\n${this.trace.plainSentence(index)}`);
-      if (query.isEmpty || query.matchesText(text())) indices.push(index);
+      if (query.isEmpty || query.matchesText(fold(`${rule}\n${code}\n${this.trace.decisionPlace(index)}\n${this.trace.plainSentence(index)}`))) indices.push(index);
     }
     const groups = foldedDecisions(this.trace, indices);
-    const isTrifle = ({ verdict, cost }) => verdict === "declined" && cost < this.least;
+    const isTrifle = ({ verdict, cost }) => this.isCosted && verdict === "declined" && cost < this.least;
     const trifles = groups.filter(isTrifle);
     const listed = [...groups.filter((group) => !isTrifle(group)), ...trifles];
-    const places = new Map(listed.flatMap(({ decisions }, place) => decisions.map((decision) => [decision, place])));
+    const places = new Map();
+    listed.forEach(({ decisions }, place) => decisions.forEach((decision) => places.set(decision, place)));
     this.kept = { key, from: 0, rows: new Map(), count: indices.length, listed, trifles, places, isAnyDeclined: groups.some(({ verdict }) => verdict === "declined") };
+    if (query.isEmpty) this.unfiltered.set(key, this.kept);
     return this.kept;
   }
 
@@ -119,7 +125,7 @@ export class Decisions {
       return [...heading, ...this.#folded(group, from + place === near)];
     });
     refill(this.rows, rows);
-    this.costs.hidden = !isAnyDeclined;
+    this.costs.hidden = !isAnyDeclined || !this.isCosted;
     this.#tellFilter(groups.count);
     say(this.rest, listed.length > LISTED ? `${grouped(LISTED)} of ${grouped(listed.length)} shown` : "");
   }
@@ -133,22 +139,24 @@ export class Decisions {
     this.filtered.replaceChildren(...(by ? [text, html("button", { type: "button", class: "ex-link", click: () => this.#unfilter() }, "show all")] : []));
   }
 
-  /** Return one row for decisions with equal sentences, or the locations of all of them if the view is at one. */
-  #folded({ decisions, cost, verdict }, here) {
+  /** Return one row for decisions with equal sentences or reasons, or the locations of all of them if the view is at one. */
+  #folded({ decisions, cost, bytes, verdict, isGeneral }, here) {
     const { decision } = this.moment;
-    const [count, detail] = [decisions.length > 1 && ` ×${grouped(decisions.length)}`, verdict === "declined" && cost > 0 && `≈ ${microsText(cost)}`];
+    const detail = verdict === "declined" && (cost > 0 ? `≈ ${microsText(cost)}` : isGeneral && bytes > 0 && `values of ${bytesText(bytes)}`);
+    const counts = [decisions.length > 1 && ` ×${grouped(decisions.length)}`, detail];
     const [head, ...others] = here ? decisions.slice(0, PLACES) : decisions.slice(0, 1);
     if (here && decision !== head && !others.includes(decision)) others.push(decision);
-    return [this.#kept(head, [count, detail]), ...others.map((index) => this.#kept(index, [], false))];
+    if (isGeneral && !here) return [this.#kept(head, counts, this.trace.generalSentence(head), "")];
+    return [this.#kept(head, counts, this.trace.plainSentence(head)), ...others.map((index) => this.#kept(index, [], isGeneral ? this.trace.plainSentence(index) : ""))];
   }
 
-  /** Return a list row that is reused between moments; only its moment mark changes. @param {number} index @param {(string | false)[]} counts @param {boolean} [withSentence] */
-  #kept(index, counts, withSentence = true) {
+  /** Return a list row that is reused between moments; only its moment mark changes. @param {number} index @param {(string | false)[]} counts @param {string} text @param {string} [place] */
+  #kept(index, counts, text, place) {
     const { rows } = this.kept;
-    const key = `${index}|${withSentence}`;
+    const key = `${index}|${text}`;
     const known = rows.get(key);
     if (known) this.#stand(known, index, this.moment);
-    else rows.set(key, this.row(index, this.moment, counts, withSentence));
+    else rows.set(key, this.row(index, this.moment, counts, text, place));
     return rows.get(key);
   }
 
@@ -158,14 +166,13 @@ export class Decisions {
     put(row, "class", index === moment.decision ? "ex-now" : index < moment.position ? "" : "ex-later");
   }
 
-  /** Return a row for a decision, beginning with its location; a click goes to the decision. @param {number} index @param {import("../data/timeline.js").Moment} moment @param {(string | false)[]} [counts] the number of decisions it represents, and the cost @param {boolean} [withSentence] whether it includes the sentence */
-  row(index, moment, /** @type {(string | false)[]} */ [count = false, cost = false] = [], withSentence = true) {
+  /** Return a row for a decision, beginning with its location; a click goes to the decision. @param {number} index @param {import("../data/timeline.js").Moment} moment @param {(string | false)[]} [counts] the number of decisions it represents, and the cost @param {string} [text] the sentence, or "" to leave it out @param {string} [place] the location, or "" to leave it out */
+  row(index, moment, /** @type {(string | false)[]} */ [count = false, cost = false] = [], text = this.trace.plainSentence(index), place = this.trace.decisionPlace(index)) {
     const { verdict } = this.trace.decisions[index];
-    const [text, place] = [this.trace.plainSentence(index), this.trace.decisionPlace(index)];
     const mark = html("span", { class: `ex-mark ex-mark-${verdict}`, "aria-label": verdict }, verdict === "applied" ? "✓" : "✗");
     const head = [place && html("b", {}, place), count && html("b", { class: "ex-count" }, count), cost && html("span", { class: "ex-soft" }, ` · ${cost}`)].filter(Boolean);
-    const parts = [head.length > 0 && html("span", { class: "ex-at" }, ...head), withSentence && html("span", {}, text)];
-    const button = html("button", { type: "button", "data-decision": index, click: () => this.#pick(index), title: [place, text].filter(Boolean).join("\n") }, mark, html("span", {}, ...parts));
+    const parts = [head.length > 0 && html("span", { class: "ex-at" }, ...head), text && html("span", {}, text)];
+    const button = html("button", { type: "button", "data-decision": index, click: () => this.#pick(index), title: [place, this.trace.plainSentence(index)].filter(Boolean).join("\n") }, mark, html("span", {}, ...parts));
     const item = html("li", {}, button);
     this.#stand(item, index, moment);
     return item;

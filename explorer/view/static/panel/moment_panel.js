@@ -1,22 +1,15 @@
 // The panel of a moment, shown if nothing is selected: a decision, a picked or running kernel, or the numbers of a stage.
 
 import { costTable, insideTable } from "./cost_table.js";
-import { LISTED, fitting, heading } from "./elements.js";
+import { heading } from "./elements.js";
+import { statedParts } from "./layer_operator.js";
+import { slowestKernels } from "./slowest_kernels.js";
 import { explained } from "./term_tooltips.js";
 import { valueView } from "./value_summary.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
 
 const NODES = "Nodes are the operations, and the values that these read: inputs, weights and numbers.";
-
-/** Return what a model file states about itself. Its words are not explained as terms. @param {[string, string[]][] | undefined} rows @returns {Element[]} */
-function metadataParts(rows) {
-  if (!rows) return [];
-  const table = html("dl", { class: "ex-facts ex-metadata" });
-  const [shown, left] = fitting(rows, LISTED);
-  for (const [name, lines] of shown) table.append(html("dt", {}, name), html("dd", {}, ...lines.map((line) => html("div", {}, line))));
-  return [heading("what the file states"), table, ...(left ? [html("div", { class: "ex-soft" }, `and ${grouped(left)} more`)] : [])];
-}
 
 /** Panel content for the current moment. */
 export class MomentPanel {
@@ -39,22 +32,30 @@ export class MomentPanel {
     const parts = [name, !isSaid && this.#purpose(stage.purpose)];
     if (recorded) parts.push(this.parts.summary.table((node, text) => this.parts.link(node, text), (kind, isType) => this.parts.actions.find(kind, isType)));
     if (moment.kernel >= 0) return [...parts, ...this.#picked(moment.kernel)];
+    const coded = Object.keys(trace.recording.codes ?? {});
+    if (moment.phase === "format" && coded.length === 1) parts.push(...this.parts.code(Number(coded[0]), -1));
     const costs = this.parts.totals.at(moment.position);
-    const inside = insideTable(trace, costs, 0, this.parts.totals, this.parts.actions.box, (inner) => this.parts.summary.result(inner));
-    // Before anything is computed, nothing is measured.
-    const elsewhere = ["nodes", "operations", "flops", "written", ...(recorded ? ["measured time"] : [])];
-    const whole = [heading("the whole graph"), costTable(this.parts.totals, costs[0], costs[0], elsewhere), inside, ...(recorded ? metadataParts(trace.recording.metadata) : [])];
+    // The times belong to the kernels of the final plan.
+    const isPlanned = moment.phase !== "record" && moment.phase !== "rewrite";
+    const isTimed = isPlanned || this.parts.totals.clock === "measured";
+    const inside = insideTable(trace, costs, 0, this.parts.totals, this.parts.actions.box, (inner) => this.parts.summary.result(inner), isTimed);
+    const elsewhere = ["nodes", "operations", "flops", "written", ...(isPlanned ? [] : ["measured time", "estimated time"])];
+    const whole = [heading("the whole graph"), costTable(this.parts.totals, costs[0], costs[0], elsewhere), inside, ...(recorded && trace.recording.metadata ? statedParts(trace.recording.metadata) : [])];
     const numbers = [heading("in numbers"), this.#counts(stage), recorded && html("div", { class: "ex-soft" }, NODES), this.#plan()];
+    if (moment.phase === "run" || (moment.phase === "order" && !trace.steps.length)) numbers.unshift(...slowestKernels(trace, this.parts.totals.clock, (kernel) => this.#visit(kernel)));
     // The memory stage is about the values that occupy the memory.
     if (moment.phase === "memory" || (moment.phase === "run" && !this.parts.bufferLanes.isPlanned)) numbers.push(...this.parts.peak());
+    const decisions = this.parts.decisions.show(moment);
+    // What a rewriting stage did is in its decisions, and the costs of the whole graph hardly change.
+    if (stage.kind === "rewrite") return [...parts, ...numbers, decisions, ...whole, this.parts.values()];
     parts.push(...(recorded ? [...whole, ...numbers] : [...numbers, ...whole]), this.parts.values());
     if (moment.phase === "memory" || moment.phase === "run") parts.push(...this.parts.memory(-1));
-    return [...parts, this.parts.decisions.show(moment)];
+    return [...parts, decisions];
   }
 
   /** Return a decision's rule, facts and nodes, and the list that contains it. */
   #decision(stage, decision) {
-    const { moment, decisionCard, kept } = this.parts;
+    const { trace, moment, decisionCard, kept } = this.parts;
     const [title, where] = [`${decision.verdict === "applied" ? "✓" : "✗"} ${decision.rule}`, [decision.code, decision.location].filter(Boolean).join(" · ")];
     return [
       kept.part(`title|${title}`, () => html("h4", { "aria-level": 2, class: `ex-mark-${decision.verdict}` }, ...explained(title))),
@@ -65,11 +66,19 @@ export class MomentPanel {
       decisionCard.facts(moment.decision),
       decisionCard.note(moment.decision),
       ...decisionCard.alsoTried(moment.decision),
+      ...(moment.phase === "format" ? this.parts.code(trace.kernelOf[decision.subjects[0]] ?? -1, -1) : []),
       ...this.#subjects(decision),
       ...(moment.phase === "memory" ? this.parts.memory(-1) : []),
       this.parts.decisions.show(moment),
       this.#plan(),
     ];
+  }
+
+  /** Go to a kernel and select its result. @param {number} kernel */
+  #visit(kernel) {
+    const { trace, actions } = this.parts;
+    actions.kernel(kernel);
+    actions.select(trace.kernels[kernel].nodes.at(-1));
   }
 
   #purpose(text) {
@@ -80,7 +89,7 @@ export class MomentPanel {
     const { trace } = this.parts;
     const kernel = trace.kernels[index];
     const result = kernel.nodes.at(-1);
-    const nodes = [this.parts.kept.heading("computes"), this.parts.list(kernel.nodes)];
+    const nodes = [this.parts.kept.heading("computes"), this.parts.list(kernel.nodes), ...(this.parts.isCodeFirst ? this.parts.code(index, -1) : [])];
     if (this.parts.moment.phase === "order") {
       nodes.push(...this.#alternatives(kernel));
       if (this.parts.bufferLanes.lives.length) nodes.push(...this.parts.living(index, "live while it runs", kernel.live));
@@ -103,7 +112,7 @@ export class MomentPanel {
 
   #subjects(decision) {
     const parts = [];
-    if (decision.subjects.length) parts.push(this.parts.kept.heading("concerns"), this.parts.list(decision.subjects, true));
+    if (decision.subjects.length) parts.push(this.parts.kept.heading("concerns"), this.parts.list(decision.subjects, (node) => this.parts.trace.sourceText(node)));
     if (decision.produced.length) parts.push(this.parts.kept.heading("created"), this.parts.list(decision.produced));
     return parts;
   }

@@ -1,9 +1,9 @@
 // The panel of a node: its type, source, decisions, neighbours, kernel and value.
 
-import { layerOf, layerParts, operatorOf, operatorParts } from "./layer_operator.js";
+import { layerOf, layerParts, operatorOf, operatorParts, typeParts } from "./layer_operator.js";
+import { operandParts } from "./operand_rows.js";
 import { facts, heading, LISTED, rest } from "./elements.js";
 import { explained } from "./term_tooltips.js";
-import { valueView } from "./value_summary.js";
 import { metricText, nodeValue } from "../data/totals.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
@@ -26,34 +26,33 @@ export class NodePanel {
     const { trace, moment, decisionCard } = this.parts;
     const { type } = trace.nodes;
     const parts = [html("h4", { "aria-level": 2 }, trace.namedLabel(node)), this.#origin(node, trace.typeText(type[node])), this.#sameOperation(node), this.parts.tracing(node)];
-    // In other phases decisions come first.
-    if (VALUED.has(moment.phase)) parts.push(...this.#value(node));
+    // In other phases decisions come first, also before the operator of the file.
+    if (VALUED.has(moment.phase)) parts.push(...this.parts.value(node));
+    const row = operatorOf(trace, node);
+    const operator = [...typeParts(trace, row, this.parts.kept), ...operandParts(this.parts, row), ...operatorParts(trace, row)];
+    if (moment.phase === "record") parts.push(...operator);
     if (!trace.exists(node, moment.position)) parts.push(this.#absent(node));
+    const code = this.parts.isCodeFirst ? this.parts.code(trace.kernelOf[node], node) : [];
+    // Values and decisions are the subject of the run, but not of the stage that generates code.
+    if (moment.phase === "format") parts.splice(1, 0, ...code);
     parts.push(...this.parts.compositions.tell(node, this.parts));
     const changes = this.parts.actions.changes(node);
     if (changes.length) parts.splice(1, 0, html("ul", { class: "ex-told", "aria-label": "changed" }, ...changes.map((words) => html("li", {}, words))));
     const decisions = trace.decisionsOf(node);
     const main = this.#main(decisions);
     if (main !== undefined) parts.push(decisionCard.card(main), decisionCard.facts(main), decisionCard.note(main), ...decisionCard.alsoTried(main));
+    if (moment.phase === "run") parts.push(...code);
     const shown = main === undefined ? [] : [main, ...decisionCard.before(main)];
     const declined = decisions.filter((index) => !shown.includes(index) && index < this.#reached && trace.decisions[index].verdict === "declined");
     if (declined.length) parts.push(heading("Rewrites that were declined"), ...decisionCard.declined(declined));
     parts.push(...this.#all(decisions, main));
     parts.push(...this.parts.gradients(node, -1), ...this.#duplicates(node), ...this.#neighbours(node), ...this.parts.kernel(node));
     parts.push(...this.#metrics(node));
-    if (!VALUED.has(moment.phase)) parts.push(...this.#value(node));
-    parts.push(...layerParts(trace, layerOf(trace, node)), ...operatorParts(trace, operatorOf(trace, node)));
+    if (!VALUED.has(moment.phase)) parts.push(...this.parts.value(node));
+    parts.push(...layerParts(trace, layerOf(trace, node)));
+    if (moment.phase !== "record") parts.push(...operator);
     if (moment.phase === "run" || moment.phase === "memory") parts.push(...this.parts.memory(moment.kernel));
     return parts;
-  }
-
-  /** Return the statistics of a node's value, or the reason why there are none. @param {number} node */
-  #value(node) {
-    const { trace, moment } = this.parts;
-    const value = trace.values[node];
-    if (value) return [heading(moment.phase === "run" || trace.nodes.kind[node] === "leaf" ? "value" : "value in the run"), valueView(value)];
-    const state = this.parts.actions.leafValue(node);
-    return state ? [heading("value"), html("div", { class: "ex-note" }, state)] : [];
   }
 
   /** Number of decisions up to the end of the current stage, or the position if it is later; later decisions are listed separately. */
@@ -88,6 +87,8 @@ export class NodePanel {
     const { trace } = this.parts;
     const place = html("div", { class: "ex-sub" }, type);
     const computed = trace.formula(node);
+    const isRenamed = trace.operatorType(node) !== "" && trace.namedLabel(node) !== trace.label(node);
+    if (isRenamed) place.append(" · recorded as ", html("code", {}, trace.label(node)));
     const scope = trace.scopePath(node);
     if (scope.length) place.append(" · scope ", html("code", {}, scope.join(" / ")));
     const attributes = Object.entries(trace.nodes.attributes[node] ?? {});
@@ -139,7 +140,10 @@ export class NodePanel {
 
   /** Return all decisions about a node, including the ones shown above, so that a pressed row stays in its list. */
   #all(decisions, main) {
-    const list = (title, indices) => (indices.length ? [heading(title), html("ol", { class: "ex-decisions" }, ...indices.slice(0, LISTED).map((index) => this.parts.decisions.row(index, this.parts.moment))), rest(indices.length)] : []);
+    const { trace, decisions: rows, moment } = this.parts;
+    const at = (index) => [trace.recording.stages[trace.decisions[index].stage].name, trace.decisionPlace(index)].filter(Boolean).join(" · ");
+    const row = (index) => rows.row(index, moment, [], undefined, at(index));
+    const list = (title, indices) => (indices.length ? [heading(title), html("ol", { class: "ex-decisions" }, ...indices.slice(0, LISTED).map(row)), rest(indices.length)] : []);
     const reached = decisions.filter((index) => index < this.#reached);
     const isTold = reached.length === 1 && reached[0] === main;
     return [...(isTold ? [] : list("decisions about it", reached)), ...list("later decisions about it", decisions.slice(reached.length))];
@@ -147,7 +151,7 @@ export class NodePanel {
 
   #duplicates(node) {
     const duplicates = this.parts.sceneBuilder.duplicates(node, this.parts.moment.position);
-    return duplicates.length ? [heading(`represents ${grouped(duplicates.length + 1)} equal nodes`), this.parts.list(duplicates, true)] : [];
+    return duplicates.length ? [heading(`represents ${grouped(duplicates.length + 1)} equal nodes`), this.parts.list(duplicates, (each) => this.parts.trace.sourceText(each))] : [];
   }
 
   #neighbours(node) {
@@ -155,23 +159,11 @@ export class NodePanel {
     const { operands, kind } = trace.nodes;
     const final = trace.resolver(moment.position);
     const reads = [...new Set(operands[node].map((operand) => final[operand]))].filter((operand) => kind[operand] !== "constant");
-    const consumers = this.#readers(node, moment.position);
+    const consumers = this.parts.readers(node, moment.position);
     const parts = [];
     if (reads.length) parts.push(heading("reads"), this.parts.list(reads));
     if (consumers.length) parts.push(heading(`read by ${grouped(consumers.length)}`), this.#readersBefore(node), this.parts.list(consumers));
     return parts;
-  }
-
-  /** Return the nodes that read a node at a position. @param {number} node @param {number} position */
-  #readers(node, position) {
-    const { trace } = this.parts;
-    const { operands } = trace.nodes;
-    const final = trace.resolver(position);
-    const readers = [];
-    for (let other = 0; other < trace.count; other++) {
-      if (trace.exists(other, position) && operands[other].some((operand) => final[operand] === node)) readers.push(other);
-    }
-    return readers;
   }
 
   /** Return the number of readers after each earlier stage that changed it: "as recorded 2, after dedup 3". @param {number} node */
@@ -183,7 +175,7 @@ export class NodePanel {
       const position = Math.min(last, moment.position);
       if (trace.changesUntil(position) === changes || !trace.exists(node, position)) continue;
       changes = trace.changesUntil(position);
-      const count = this.#readers(node, position).length;
+      const count = this.parts.readers(node, position).length;
       if (count !== counts.at(-1)?.count) counts.push({ count, when: kind === "record" ? "as recorded" : `after ${name}` });
     }
     return counts.length > 1 && html("div", { class: "ex-soft" }, ...explained(`readers: ${counts.map(({ count, when }) => `${when} ${grouped(count)}`).join(", ")}`));

@@ -5,6 +5,7 @@ import { MomentPanel } from "./moment_panel.js";
 import { NodePanel } from "./node_panel.js";
 import { PanelParts } from "./panel_parts.js";
 import { PairPanel } from "./pair_panel.js";
+import { ValuePanel } from "./value_panel.js";
 import { focused, hasFocus, html, put, refill } from "../dom.js";
 
 /** Length from which a name is cut after a few lines. */
@@ -16,6 +17,7 @@ export class Panel {
   constructor(trace, timeline, sceneBuilder, totals, actions) {
     this.parts = new PanelParts(trace, timeline, sceneBuilder, totals, actions);
     this.nodePanel = new NodePanel(this.parts);
+    this.valuePanel = new ValuePanel(this.parts);
     this.boxPanel = new BoxPanel(this.parts);
     this.pairPanel = new PairPanel(this.parts);
     this.momentPanel = new MomentPanel(this.parts);
@@ -25,17 +27,19 @@ export class Panel {
     this.heldRow = new HeldRow(this.root);
   }
 
-  /** @param {import("../data/timeline.js").Moment} moment @param {number} selected a node, −1 for none @param {number} box −1 for none @param {{other: number, otherBox: number}} second the second node or box, −1 for none @param {import("../exercises/prediction.js").Prediction} prediction fills the panel while it is on, so that the panel reveals no answer */
-  show(moment, selected, box, { other, otherBox }, prediction) {
+  /** @param {import("../data/timeline.js").Moment} moment @param {number} selected a node, −1 for none @param {number} box −1 for none @param {import("../controls/selection.js").Selection} selection @param {import("../exercises/prediction.js").Prediction} prediction fills the panel while it is on, so that the panel reveals no answer */
+  show(moment, selected, box, { other, otherBox, carried }, prediction) {
     Object.assign(this.parts, { moment, selected });
     this.parts.kept.begin();
     const isSelected = selected >= 0 || box >= 0;
-    const ofSelection = () => (other >= 0 || otherBox >= 0 ? this.pairPanel.content({ node: selected, box }, { node: other, box: otherBox }) : selected >= 0 ? this.nodePanel.content(selected) : this.boxPanel.content(box));
+    const ofSelection = () => (other >= 0 || otherBox >= 0 ? this.pairPanel.content({ node: selected, box }, { node: other, box: otherBox }) : carried.length ? this.valuePanel.content(selected, carried) : selected >= 0 ? this.nodePanel.content(selected) : this.boxPanel.content(box));
     const content = prediction.isOn ? prediction.exercise.content() : isSelected ? [this.#back(), ...ofSelection()] : this.momentPanel.content();
-    const subject = `${moment.step} ${moment.stage} ${selected} ${box} ${other} ${otherBox} ${prediction.isOn}`;
+    const subject = `${moment.step} ${moment.stage} ${selected} ${box} ${other} ${otherBox} ${carried} ${prediction.isOn}`;
     const isSame = subject === this.subject;
     this.subject = subject;
-    if (this.heldRow.around(isSame, () => this.#fill(content)) || isSame) return;
+    const isHeld = this.heldRow.around(isSame, () => this.#fill(content));
+    this.parts.kernelCode.follow();
+    if (isHeld || isSame) return;
     if (this.scrolled) this.root.scrollTop = 0;
     this.scrolled = false;
   }
@@ -65,30 +69,34 @@ export class Panel {
   }
 }
 
-/** Row of a pressed decision, kept at its screen position while the panel around it is filled again. */
+/** Row of a pressed decision or line of code, kept at its screen position while the panel around it is filled again. */
 class HeldRow {
   /** @param {HTMLElement} root the panel, which scrolls */
   constructor(root) {
     this.root = root;
-    /** @type {{decision: string, top: number, hasFocus: boolean} | undefined} */ this.held = undefined;
+    /** @type {{selector: string, top: number, hasFocus: boolean} | undefined} */ this.held = undefined;
     /** whether the row is being pressed now */ this.isPressed = false;
     root.addEventListener("click", (event) => this.#press(event.target), { capture: true });
     root.addEventListener("click", () => (this.isPressed = false));
   }
 
   #press(target) {
-    const row = target instanceof Element && target.closest(".ex-decisions [data-decision]");
+    const row = target instanceof Element && target.closest(".ex-decisions [data-decision], .ex-code-line[data-node]");
     if (!(row instanceof HTMLElement)) return;
     this.isPressed = true;
     this.#hold(row);
   }
 
   #hold(row) {
-    this.held = { decision: row.dataset.decision, top: this.#top(row), hasFocus: hasFocus(row) };
+    const { decision, node } = row.dataset;
+    // Several lines may compute one node, and the pressed one is kept.
+    const selector = decision === undefined ? `.ex-code-line[data-line="${row.dataset.line}"][data-node="${node}"]` : `.ex-decisions [data-decision="${decision}"]`;
+    this.held = { selector, top: this.#top(row), hasFocus: hasFocus(row) };
   }
 
   #row() {
-    return this.root.querySelector(`.ex-decisions [data-decision="${this.held.decision}"]`);
+    /** @type {HTMLElement | null} */ const row = this.root.querySelector(this.held.selector);
+    return row;
   }
 
   /** Return the px from the top of the window, because the parts above the panel may change height. */

@@ -4,8 +4,11 @@ import { BufferLanes } from "./buffer_lanes.js";
 import { CutParts } from "./cut_parts.js";
 import { DecisionCard } from "./decision_card.js";
 import { Decisions } from "./decision_list.js";
-import { KeptParts, LISTED, nodeRows } from "./elements.js";
+import { KeptParts, LISTED, fitting, heading, nodeRows } from "./elements.js";
+import { KernelCode } from "./kernel_code.js";
 import { Summary } from "./program_summary.js";
+import { valueView } from "./value_summary.js";
+import { kernelSources } from "../data/kernel_sources.js";
 import { bytesText, grouped, microsText, shortCounted } from "../data/number_format.js";
 import { html } from "../dom.js";
 import { Compositions } from "../scene/compositions.js";
@@ -14,15 +17,15 @@ import { Lineage } from "../scene/lineage.js";
 import { badText, bufferText } from "../scene/slot_states.js";
 
 /**
- * @typedef {{select: (node: number) => void, go: (step: number) => void, visit: (node: number) => void, box: (box: number) => void,
+ * @typedef {{select: (node: number) => void, value: (node: number) => void, turnValue: () => void, go: (step: number) => void, visit: (node: number) => void, box: (box: number) => void,
  *   toggle: (box: number) => void, operation: (node: number) => void, find: (kind: string, isType: boolean) => void, kernel: (kernel: number) => void, firstNaN: () => void,
  *   changes: (node: number) => string[], trace: (direction: import("../scene/lineage.js").TraceDirection) => void,
- *   traceDirection: () => "" | import("../scene/lineage.js").TraceDirection, leafValue: (node: number) => string, line: (node: number) => void}} Actions line: shows a node's line in the source; changes: returns a node's changes from the other graph;
+ *   traceDirection: () => "" | import("../scene/lineage.js").TraceDirection, leafValue: (node: number) => string, line: (node: number) => void, light: () => void}} Actions value: selects the value of a node, as a click on its edge does; line: shows a node's line in the source; light: highlights the node of the current line of code; changes: returns a node's changes from the other graph;
  *   leafValue: returns the sentence about a leaf whose value is unknown
  */
 
-/** Maximum number of lines of code on the page. */
-const LINES = 400;
+/** Maximum number of lines of the user's program that are listed for a kernel. */
+const SOURCES = 8;
 
 /** Panel parts of one trace at the current moment. */
 export class PanelParts {
@@ -40,6 +43,7 @@ export class PanelParts {
     this.summary = new Summary(trace, totals);
     this.cut = new CutParts(trace);
     this.kept = new KeptParts();
+    this.kernelCode = new KernelCode(trace, actions);
     this.decisionCard = new DecisionCard(trace, timeline, actions, this.kept);
     this.decisions = new Decisions(trace, timeline, (step) => actions.go(step));
     /** @type {import("../data/timeline.js").Moment | undefined} */ this.moment = undefined;
@@ -48,11 +52,7 @@ export class PanelParts {
 
   /** Return the recorded nodes inside a box. @param {number} box @returns {number[]} */
   inside(box) {
-    const { layout, nodes } = this.trace;
-    const inside = [box];
-    const slots = [];
-    for (const index of inside) for (const item of layout.boxes[index].items) (item.box === undefined ? slots : inside).push(item.box ?? item.slot);
-    return slots.flatMap((slot) => layout.slots[slot].nodes).filter((node) => nodes.born[node] < 0);
+    return this.trace.nodesIn(box).filter((node) => this.trace.nodes.born[node] < 0);
   }
 
   /** Make a link that selects a node. */
@@ -71,7 +71,28 @@ export class PanelParts {
     const button = (wanted, label) => html("button", { class: "ex-link", type: "button", "aria-pressed": String(traceDirection() === wanted), click: () => trace(wanted) }, label);
     const current = traceDirection();
     const said = current && this.trace.exists(node, this.moment.position) && ` · ${this.lineage.sentence(node, current, this.moment.position)}`;
-    return html("div", { class: "ex-note", role: "status" }, button("inputs", "trace inputs (i)"), " · ", button("outputs", "trace outputs (r)"), said);
+    return html("div", { class: "ex-note", role: "status" }, button("inputs", "trace inputs (i)"), " · ", button("outputs", "trace outputs (r)"), " · ", html("button", { class: "ex-link", type: "button", click: () => this.actions.turnValue() }, "its value (v)"), said);
+  }
+
+  /** Return the nodes that read a node at a position. @param {number} node @param {number} position @returns {number[]} */
+  readers(node, position) {
+    const { trace } = this;
+    const { operands } = trace.nodes;
+    const final = trace.resolver(position);
+    const readers = [];
+    for (let other = 0; other < trace.count; other++) {
+      if (trace.exists(other, position) && operands[other].some((operand) => final[operand] === node)) readers.push(other);
+    }
+    return readers;
+  }
+
+  /** Return the statistics of a node's value, or the reason why there are none. @param {number} node */
+  value(node) {
+    const { trace, moment } = this;
+    const value = trace.values[node];
+    if (value) return [heading(moment.phase === "run" || trace.nodes.kind[node] === "leaf" ? "value" : "value in the run"), valueView(value)];
+    const state = this.actions.leafValue(node);
+    return state ? [heading("value"), html("div", { class: "ex-note" }, state)] : [];
   }
 
   /** Return the source line that recorded a node, in the user's program or a file. */
@@ -83,11 +104,10 @@ export class PanelParts {
     return source !== undefined && html("div", { class: "ex-source" }, link, html("code", {}, source.text.trim()));
   }
 
-  /** Return nodes as a list of links, with their source lines if `located`. @param {number[]} nodes */
-  list(nodes, located = false) {
-    const where = (node) => (located ? this.trace.sourceText(node) : "");
-    const row = (node) => html("li", {}, this.link(node), where(node) && html("span", { class: "ex-soft" }, ` ${where(node)}`));
-    const rows = nodeRows(nodes, (node) => `${this.trace.namedLabel(node)}\n${where(node)}`, (node) => this.kept.part(`row|${node}|${located}`, () => row(node)));
+  /** Return nodes as a list of links, each with a note, such as its source line. @param {number[]} nodes @param {(node: number) => string} [note] */
+  list(nodes, note = (_node) => "") {
+    const row = (node) => html("li", {}, this.link(node), note(node) && html("span", { class: "ex-soft" }, ` ${note(node)}`));
+    const rows = nodeRows(nodes, (node) => `${this.trace.namedLabel(node)}\n${note(node)}`, (node) => this.kept.part(`row|${node}|${note(node)}`, () => row(node)));
     return this.kept.filled("nodes", () => html("ul", { class: "ex-nodes" }), rows);
   }
 
@@ -118,12 +138,17 @@ export class PanelParts {
     return [this.kept.heading(`${when}: ${grouped(count)} ${count === 1 ? "value" : "values"}${size}`), this.bufferLanes.table(kernel, (node) => this.link(node), this.kept)];
   }
 
-  /** Return the values that are live at the memory peak. */
+  /** Return the values that are live at the memory peak; nothing if the compiler does not report the live memory. */
   peak() {
     const { trace, bufferLanes } = this;
-    if (!bufferLanes.lives.length) return [];
+    if (!bufferLanes.lives.length || trace.kernels.every(({ live }) => live === null)) return [];
     const kernel = trace.kernels.reduce((most, { live }, index, all) => (live > all[most].live ? index : most), 0);
-    return this.living(kernel, `most live, in kernel ${grouped(kernel + 1)} of ${grouped(trace.kernels.length)}`, trace.kernels[kernel].live);
+    const name = trace.recording.placements?.[kernel]?.name;
+    const where = `most live, in kernel ${grouped(kernel + 1)} of ${grouped(trace.kernels.length)}`;
+    const [title, table] = this.living(kernel, where, trace.kernels[kernel].live);
+    // Headings are written in capitals, which a name must not be.
+    const link = () => html("button", { class: "ex-link", type: "button", title: "go to this kernel", click: () => this.actions.kernel(kernel) }, html("code", {}, name));
+    return [title, name ? this.kept.part(`peak|${kernel}`, link) : "", table].filter(Boolean);
   }
 
   /** Return a table about the kernel of a node. @param {number} node */
@@ -152,23 +177,28 @@ export class PanelParts {
       ["measured", step ? `${microsText(step.micros)} in a ${trace.recording.run.warm ? "warm" : "first"} run` + (trace.steps.some(({ thread }) => thread) ? `, begun at ${microsText(step.start)} on thread ${step.thread}` : "") : ""],
     ];
     const isAhead = this.moment.phase === "record" || this.moment.phase === "rewrite";
-    return [this.kept.heading(isAhead ? "its kernel in the final plan" : "kernel"), this.kept.facts(rows.filter(([, value]) => value)), ...this.#code(index, node)];
+    return [this.kept.heading(isAhead ? "its kernel in the final plan" : "kernel"), this.kept.facts(rows.filter(([, value]) => value)), ...this.#lines(index), ...(this.isCodeFirst ? [] : this.code(index, node))];
   }
 
-  /** Return the code of a kernel, in which the lines of a node are marked. @param {number} kernel @param {number} node */
-  #code(kernel, node) {
-    const code = this.trace.recording.codes?.[kernel];
-    if (!code) return [];
-    const own = new Set(code.nodes.filter(([, computed]) => computed === node).map(([line]) => line));
-    const draw = () => {
-      const { lines } = code;
-      const [first = 1] = own;
-      // Only lines around the node's are on the page, because a kernel may have 100,000.
-      const from = Math.max(0, Math.min(first - 1 - LINES / 4, lines.length - LINES));
-      const rows = lines.slice(from, from + LINES).map((text, place) => (own.has(from + place + 1) ? html("mark", {}, text) : text));
-      const cut = rows.length < lines.length && html("div", { class: "ex-soft" }, `lines ${grouped(from + 1)} to ${grouped(from + rows.length)} of ${grouped(lines.length)}`);
-      return html("div", {}, html("pre", { class: "ex-kernel-code", tabindex: 0, role: "region", "aria-label": `code of kernel ${kernel + 1}` }, ...rows.flatMap((row) => [row, "\n"])), cut);
-    };
-    return [this.kept.part(`language|${code.language}`, () => html("h5", { "aria-level": 3 }, `code, ${code.language}`)), this.kept.part(`code|${kernel}|${node}`, draw)];
+  /** Return the lines of the program that a kernel computes, if it computes several. @param {number} kernel */
+  #lines(kernel) {
+    // Explorer's code of a kernel contains its lines.
+    if (this.trace.recording.codes?.[kernel] && !this.trace.recording.options.compiler) return [];
+    const nodes = kernelSources(this.trace, kernel);
+    if (nodes.length < 2) return [];
+    const [shown, left] = fitting(nodes, SOURCES);
+    const draw = () => html("div", { class: "ex-kernel-lines" }, ...shown.map((node) => this.source(node)), left > 0 && html("div", { class: "ex-soft" }, `and ${grouped(left)} more`));
+    return [this.kept.part(`lines|${nodes.length}`, () => html("h5", { "aria-level": 3 }, `computes ${grouped(nodes.length)} lines`)), this.kept.part(`sources|${kernel}`, draw)];
+  }
+
+  /** Whether the code of a kernel comes before the other parts of the panel: at the stages that generate and run it. */
+  get isCodeFirst() {
+    return this.moment.phase === "format" || this.moment.phase === "run";
+  }
+
+  /** Return the code of a kernel, in which the lines of a node are marked; −1: none. @param {number} kernel @param {number} node */
+  code(kernel, node) {
+    const shown = this.kernelCode.show(kernel, node);
+    return shown ? [this.kept.heading(`code, ${this.trace.recording.codes[kernel].language}`), shown] : [];
   }
 }

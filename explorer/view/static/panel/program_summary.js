@@ -78,11 +78,16 @@ export class Summary {
     return this.trace.typeText(this.trace.nodes.type[node]);
   }
 
-  /** Return the name of an input or output, "output_0 = softmax" if the file names the result of an operation. @param {End} end */
-  #named({ node, name, direction }) {
-    const label = this.trace.namedLabel(node);
-    if (name === undefined || name === label) return label;
-    return direction === "output" ? `${name} = ${label}` : name;
+  /** Return the name of an input or output, in the file if it has one. @param {End} end */
+  #named({ node, name }) {
+    return name ?? this.trace.namedLabel(node);
+  }
+
+  /** Return the operator that computes an output which the file names, " · Softmax", else "". @param {End} end */
+  #computed({ node, name, direction }) {
+    if (name === undefined || direction !== "output") return "";
+    const type = this.trace.operatorType(node) || this.trace.namedLabel(node);
+    return type === name ? "" : ` · ${type}`;
   }
 
   /** Return a table of inputs, outputs and operators. @param {(node: number, text?: string) => Element} link @param {(kind: string, isType: boolean) => void} find searches for all operators of a type or nodes of an operation */
@@ -92,12 +97,13 @@ export class Summary {
     const sides = [["inputs", this.takes], ["outputs", this.gives]];
     for (const [name, ends] of sides) {
       if (!ends.length) continue;
-      const alike = [...groups(ends, (end) => `${this.#named(end)} ${this.#type(end.node)}`).values()];
+      const alike = [...groups(ends, (end) => `${this.#named(end)} ${this.#type(end.node)}${this.#computed(end)}`).values()];
       const [shown, left] = fitting(alike.flatMap((same) => (same.length > NAMED ? [same] : same.map((end) => [end]))), NAMED);
       const rows = shown.map(([end, ...others]) => {
         const { node } = end;
+        const type = `${this.#type(node)}${this.#computed(end)}`;
         const count = others.length ? ` ×${grouped(others.length + 1)}` : "";
-        const parts = end.name !== undefined || this.#isNamed(node) || name === "outputs" ? [link(node, this.#named(end)), html("span", { class: "ex-soft" }, ` ${this.#type(node)}${count}`)] : [link(node, this.#type(node)), html("span", { class: "ex-soft" }, count)];
+        const parts = end.name !== undefined || this.#isNamed(node) || name === "outputs" ? [link(node, this.#named(end)), html("span", { class: "ex-soft" }, ` ${type}${count}`)] : [link(node, type), html("span", { class: "ex-soft" }, count)];
         return html("div", {}, ...parts);
       });
       table.append(html("dt", {}, name), html("dd", {}, ...rows, left > 0 && html("div", { class: "ex-soft" }, `and ${grouped(left)} more`)));

@@ -154,10 +154,10 @@ export class SourcePane {
   }
 
   /** Return a remark on a line for decisions with equal sentences. @param {import("../data/folded_decisions.js").FoldedDecisions} group @param {number} row */
-  #remark({ decisions, verdict }, row) {
+  #remark({ decisions, verdict, isGeneral }, row) {
     const { trace, timeline } = this.view;
     const count = decisions.length > 1 ? ` ×${grouped(decisions.length)}` : "";
-    const text = `${timeline.stages[trace.decisions[decisions[0]].stage]?.name ?? ""}: ${verdict}: ${trace.plainSentence(decisions[0])}${count}`;
+    const text = `${timeline.stages[trace.decisions[decisions[0]].stage]?.name ?? ""}: ${verdict}: ${isGeneral ? trace.generalSentence(decisions[0]) : trace.plainSentence(decisions[0])}${count}`;
     // Further clicks go to the next of these decisions.
     const click = () => this.view.go(timeline.afterDecision(decisions[(decisions.indexOf(this.view.now.decision) + 1) % decisions.length]));
     const button = html("button", { type: "button", class: "ex-remark", "data-line": row, "data-decision": decisions[0], title: text, click }, html("span", { class: `ex-mark ex-mark-${verdict}`, "aria-hidden": "true" }, verdict === "applied" ? "✓" : "✗"), html("span", {}, text));

@@ -10,7 +10,7 @@ import { counted, microsText } from "../data/number_format.js";
  *   left: its text if it contains only rows of batches; decided: numbers of a whole stage's decisions about its nodes
  * @typedef {{applied: number, declined: number}} Decided
  * @typedef {{present: number, changed: number, active: number, output: number, waits: number, done: number, time: number, covered: number, kernels: Map<number, number>}} Sum
- *   present: slots with a node or ghost, at any depth; covered: outlines around the box; kernels: kernel → nodes; the other fields count the nodes that it hides while closed
+ *   present: slots with a node or ghost, directly in an open box or anywhere in a closed one, and visible boxes in it that are not empty; covered: outlines around the box; kernels: kernel → nodes; the other fields count the nodes that it hides while closed
  */
 
 /** Units per µs in which times are summed, as integers, so that subtracting a time is exact. */
@@ -48,16 +48,17 @@ export class BoxMarks {
   /** Add (`by` = 1) or remove (−1) the mark of a slot. @param {number} slot @param {import("./slot_states.js").SlotState} mark @param {boolean} attention @param {1 | -1} by */
   count(slot, mark, attention, by) {
     const { trace, placement } = this;
-    for (let box = trace.boxOf[slot]; box >= 0; box = trace.layout.boxes[box].parent) {
+    const hidden = placement.hiddenIn[slot];
+    for (let box = hidden >= 0 ? hidden : trace.boxOf[slot]; box >= 0; box = trace.layout.boxes[box].parent) {
       const around = this.sums.get(box);
-      if (!around) continue;
       around.present += by;
       // Only the first addition and the last removal change whether the box is empty.
-      if (around.present === (by > 0 ? 1 : 0)) this.stale.add(box);
+      if (around.present !== (by > 0 ? 1 : 0)) break;
+      this.stale.add(box);
     }
-    const sum = this.sums.get(placement.hiddenIn[slot]);
+    const sum = this.sums.get(hidden);
     if (!sum) return;
-    this.stale.add(placement.hiddenIn[slot]);
+    this.stale.add(hidden);
     if (attention) sum.changed += by;
     if (mark.flags.includes("current")) sum.active += by;
     if (mark.flags.includes("output")) sum.output += by;

@@ -1,7 +1,7 @@
 // Edge segments at a moment: the number of edges in each state that share a segment, and the state that is drawn.
 
 /**
- * @typedef {{state: string, counts: number[]}} EdgeState counts: rank of a state → number of edges through the segment
+ * @typedef {{state: string, counts: number[], apart?: [number, number]}} EdgeState counts: rank of a state → number of edges through the segment; apart: the slots of the first edge through it that was declined
  * @typedef {{box: number, key: string}} Piece a segment of one edge
  * @typedef {{before: Piece[], after: Piece[]}} Move the segments of an edge before and after a decision
  */
@@ -18,7 +18,7 @@ export class EdgeStates {
     this.placement = placement;
     this.cut = cut;
     /** @type {Map<string, EdgeState>} */ this.edges = new Map();
-    /** @type {{key: string, rank: number}[][]} slot → the segments of the edges to it */ this.drawn = [];
+    /** @type {{key: string, rank: number}[][]} slot → the segments of the edges to it */ this.drawn = new Array(trace.layout.slots.length);
     /** @type {Map<number, Move[]>} */ this.moves = new Map();
     /** @type {string[]} */ this.declined = [];
     /** @type {Set<string>} keys of segments that changed */ this.stale = new Set();
@@ -31,8 +31,8 @@ export class EdgeStates {
   read(slot, mark, scene, final, before) {
     const { trace } = this;
     const { operands, born } = trace.nodes;
-    const [old, drawn] = [this.drawn[slot], []];
-    this.drawn[slot] = drawn;
+    const old = this.drawn[slot];
+    /** @type {{key: string, rank: number}[]} */ const drawn = [];
     this.moves.delete(slot);
     const isGhost = mark?.state === "gone" || mark?.state === "was";
     for (const operand of mark ? operands[mark.node] : []) {
@@ -50,6 +50,7 @@ export class EdgeStates {
       if (stood !== undefined && born[mark.node] < scene.moment.decision) this.#move(drawn, trace.slotOf[trace.origin(stood)], producer, slot);
       else this.#draw(drawn, producer, slot, mark.state === "new" ? "new" : "plain");
     }
+    if (drawn.length || old) this.drawn[slot] = drawn;
     for (const { key, rank } of old ?? []) this.#count(key, rank, -1);
   }
 
@@ -61,13 +62,17 @@ export class EdgeStates {
         if (!this.edges.has(key)) continue;
         this.#count(key, RANK.declined, 1);
         this.declined.push(key);
+        this.edges.get(key).apart ??= [producer, consumer];
       }
     }
   }
 
   /** Remove the marks of declined decisions. */
   forgive() {
-    for (const key of this.declined) this.#count(key, RANK.declined, -1);
+    for (const key of this.declined) {
+      delete this.edges.get(key).apart;
+      this.#count(key, RANK.declined, -1);
+    }
     this.declined = [];
   }
 

@@ -1,18 +1,21 @@
 // Gradient links: nodes that compute the gradient of a node or box, values saved for it, and the reverse links.
 
 import { html } from "../dom.js";
+import { ENDS } from "./edge_values.js";
 import { TRACED } from "./lineage.js";
 import { grouped } from "../data/number_format.js";
 
 /** Relation of a highlighted node → its label on screen. */
-export const LIT = { backward: "gradient", saved: "saved", forward: "forward", found: "", inputs: "", outputs: "", line: "", asked: "?", free: "free", veiled: "gradient" };
+export const LIT = { backward: "gradient", saved: "saved", forward: "forward", found: "", inputs: "", outputs: "", writes: "", reads: "", line: "", code: "", asked: "?", free: "free", veiled: "gradient" };
 export const SPOKEN = {
   backward: "part of the gradient of the selection",
   saved: "saved for the gradient of the selection",
   forward: "the selection is part of its gradient",
   found: "computes a known function with the selection",
   ...TRACED,
+  ...ENDS,
   line: "recorded by the source line",
+  code: "computed by the line of code",
   asked: "asked about",
   free: "its buffer is free",
   veiled: "part of the gradient",

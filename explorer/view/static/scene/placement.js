@@ -235,6 +235,12 @@ export class Placement {
     return to >= 0 && !this.composed.has(this.layout.boxes[box].items[to].box);
   }
 
+  /** Return the key of the slot, "n7", or of the closed box that hides it, "b2". @param {number} slot */
+  keyOf(slot) {
+    const hidden = this.hiddenIn[slot];
+    return hidden >= 0 ? `b${hidden}` : `n${slot}`;
+  }
+
   /** Return the rectangle of the slot or of the closed box that hides it. @returns {Rect | undefined} */
   shows(slot) {
     const hidden = this.hiddenIn[slot];

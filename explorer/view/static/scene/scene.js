@@ -52,9 +52,10 @@ export class SceneBuilder {
     const { edges } = this.edgeStates;
     /** @type {Scene} */
     const scene = { number: ++this.number, moment, slots: new Map(), boxes: marks, frames: new Map(), edges, moves: [], attention: [], drawn: { nodes: 0, boxes: 0 }, changes: this.#changes(-1) };
-    const groups = trace.recording.groups.keys();
-    const slots = trace.layout.slots.keys();
-    return this.#refresh(scene, new Set(slots), new Set(groups), new Set());
+    const { hiddenIn } = placement;
+    const slots = new Set();
+    for (let slot = 0; slot < hiddenIn.length; slot++) if (hiddenIn[slot] !== -2) slots.add(slot);
+    return this.#refresh(scene, slots, trace.recording.groups.keys(), new Set());
   }
 
   #changes(since) {
@@ -102,7 +103,7 @@ export class SceneBuilder {
     for (let index = low; index <= high; index++) yield isRun ? trace.steps[index].kernel : index;
   }
 
-  /** Update some slots and groups, and the edges of additional slots. @param {Scene} scene @param {Set<number>} slots @param {Set<number>} groups @param {Set<number>} readers */
+  /** Update some slots and groups, and the edges of additional slots. @param {Scene} scene @param {Set<number>} slots @param {Iterable<number>} groups @param {Set<number>} readers */
   #refresh(scene, slots, groups, readers) {
     const { trace, edgeStates, boxMarks } = this;
     const { moment, changes } = scene;
@@ -113,17 +114,18 @@ export class SceneBuilder {
     const now = { decision, touched, ready, uses: this.uses, memberships: this.memberships };
     const attention = new Set(scene.attention);
     const wasAttention = new Set(attention);
+    const { hiddenIn } = this.placement;
     for (const slot of slots) {
-      if (this.placement.hiddenIn[slot] === -2) continue;
+      if (hiddenIn[slot] === -2) continue;
       this.visited++;
-      const [before, mark] = [scene.slots.get(slot), this.slotStates.state(slot, moment, now)];
+      const [before, mark] = [scene.slots.get(slot), this.slotStates.state(slot, moment, hiddenIn[slot] === -1, now)];
       if (mark && this.slotStates.needsAttention(mark, moment)) attention.add(slot);
       else attention.delete(slot);
       if (before) this.#count(scene, slot, before, wasAttention.has(slot), -1);
       if (mark) this.#count(scene, slot, mark, attention.has(slot), 1);
       if (mark) scene.slots.set(slot, mark);
       else scene.slots.delete(slot);
-      if (before || mark) changes.slots.add(slot);
+      if (changes.since >= 0 && (before || mark)) changes.slots.add(slot);
       // A ghost has edges to the former readers of its node.
       if (isGhost(before) || isGhost(mark)) for (const reader of this.#readersOf(slot)) readers.add(reader);
     }
@@ -131,7 +133,8 @@ export class SceneBuilder {
     const final = trace.resolver(moment.position);
     const stood = moment.decision < 0 ? new Map() : trace.substitutions.changed(moment.decision);
     edgeStates.forgive();
-    for (const each of [slots, readers]) for (const slot of each) edgeStates.read(slot, scene.slots.get(slot), scene, final, stood);
+    for (const slot of slots) edgeStates.read(slot, scene.slots.get(slot), scene, final, stood);
+    for (const slot of readers) edgeStates.read(slot, scene.slots.get(slot), scene, final, stood);
     this.#decline(scene);
     scene.moves = [...edgeStates.moves].sort(([a], [b]) => a - b).flatMap(([, moves]) => moves);
     changes.edges = edgeStates.stale;
@@ -192,13 +195,19 @@ export class SceneBuilder {
     }
   }
 
-  /** Return the current ends at a position of the edges that decisions in a range keep apart. */
+  /** Return the current ends at a position of the edges that decisions in a range keep apart, except edges inside a closed box. */
   #apartBy(first, last, position) {
     const { trace } = this;
+    const { hiddenIn } = this.placement;
     const edges = trace.declinedEdges(first, last);
     const final = trace.resolver(position);
-    const pairs = edges.map((nodes) => nodes.map((node) => ({ node, slot: trace.slotOf[trace.origin(final[node])] })));
-    return pairs.filter(([operand, reader]) => operand.slot >= 0 && reader.slot >= 0 && operand.slot !== reader.slot);
+    const pairs = [];
+    for (const [operand, reader] of edges) {
+      const [from, to] = [trace.slotOf[trace.origin(final[operand])], trace.slotOf[trace.origin(final[reader])]];
+      if (from < 0 || to < 0 || from === to || (hiddenIn[from] >= 0 && hiddenIn[from] === hiddenIn[to])) continue;
+      pairs.push([{ node: operand, slot: from }, { node: reader, slot: to }]);
+    }
+    return pairs;
   }
 
   /** Return the nodes that were merged into a node. */

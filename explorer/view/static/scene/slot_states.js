@@ -29,8 +29,8 @@ export class SlotStates {
     this.timeline = timeline;
   }
 
-  /** Return the state of a slot at a moment, null if the slot is empty. @param {number} slot @param {import("../data/timeline.js").Moment} moment @returns {SlotState | null} */
-  state(slot, moment, { decision, touched, ready, uses, memberships }) {
+  /** Return the state of a slot at a moment, null if the slot is empty. A slot that is not drawn has no texts, no heat and no key. @param {number} slot @param {import("../data/timeline.js").Moment} moment @param {boolean} isDrawn @returns {SlotState | null} */
+  state(slot, moment, isDrawn, { decision, touched, ready, uses, memberships }) {
     const { trace } = this;
     const { born, gone, kind } = trace.nodes;
     const first = this.timeline.stages[moment.stage]?.first ?? 0;
@@ -47,7 +47,8 @@ export class SlotStates {
     if (kind[node] === "leaf" || kind[node] === "input" || kind[node] === "constant") flags.push("leaf");
     if (kind[node] === "call") flags.push("call");
     const mark = { node, state, flags, tag: "", second: "", time: "", tip: "", number: 0, kernel: -1, copies: isGhost ? 1 : (uses.copies.get(node) ?? 1), apart: [], heat: 0, micros: 0, bad: "", member: memberships[slot] > 0, key: "" };
-    if (!isGhost) this.#scheduled(mark, moment, ready);
+    if (!isGhost) this.#scheduled(mark, moment, isDrawn, ready);
+    if (!isDrawn) return mark;
     if (mark.bad) flags.push("bad");
     if (state === "new") mark.second = this.#predecessor(mark, slot, moment);
     mark.tag = this.#tag(mark, moment);
@@ -57,13 +58,13 @@ export class SlotStates {
   }
 
   /** Add the state of a node in the stages order, buffers and run. */
-  #scheduled(mark, moment, ready) {
+  #scheduled(mark, moment, isDrawn, ready) {
     const { trace } = this;
     const index = trace.kernelOf[mark.node];
     const { phase } = moment;
     if (phase !== "order" && phase !== "memory" && phase !== "format" && phase !== "run") return;
     if (index < 0) {
-      if (phase === "run") mark.second = this.#scalar(mark.node);
+      if (isDrawn && phase === "run") mark.second = this.#scalar(mark.node);
       return;
     }
     const kernel = trace.kernels[index];
@@ -73,21 +74,23 @@ export class SlotStates {
       if (!moment.whole && ready.has(mark.node) && index > moment.kernel) mark.flags.push("ready");
       if (index === moment.kernel) mark.flags.push("current");
       if (!moment.whole && index > moment.kernel) return void mark.flags.push("waiting");
-      if (isResult && kernel.level !== null) [mark.second, mark.tip] = [`level ${kernel.level} · chain ${kernel.chain}`, PLACE_IN_SCHEDULE];
+      if (isDrawn && isResult && kernel.level !== null) [mark.second, mark.tip] = [`level ${kernel.level} · chain ${kernel.chain}`, PLACE_IN_SCHEDULE];
     }
     mark.kernel = index;
     mark.number = isResult && kernel.nodes.length === 1 ? index + 1 : 0;
-    if (phase === "memory" && isResult && !(index >= moment.placed)) mark.second = bufferText(kernel);
-    if (phase === "run") this.#ran(mark, moment, index, isResult);
+    if (isDrawn && phase === "memory" && isResult && !(index >= moment.placed)) mark.second = bufferText(kernel);
+    if (phase === "run") this.#ran(mark, moment, index, isDrawn, isResult);
   }
 
-  #ran(mark, moment, index, isResult) {
+  #ran(mark, moment, index, isDrawn, isResult) {
     const { trace } = this;
     const step = trace.stepOf.get(index);
     const now = moment.whole ? trace.steps.length : trace.stepOf.get(moment.kernel);
     if (step === undefined || now === undefined) return;
     if (step > now) return void mark.flags.push("waiting");
     mark.micros = trace.timeOf[mark.node];
+    if (step === now) mark.flags.push("current");
+    if (!isDrawn) return;
     if (isResult) {
       const { micros } = trace.steps[step];
       // The outline shows the kernel's time, because it is not the time of the last operation only.
@@ -99,7 +102,6 @@ export class SlotStates {
     } else if (step < now && !moment.whole) mark.flags.push("dead");
     const value = this.#scalar(mark.node);
     if (value) [mark.time, mark.second] = [mark.second, value];
-    if (step === now) mark.flags.push("current");
   }
 
   /** Return the value of a known scalar as "= 0.9051", "" for other nodes. @param {number} node */

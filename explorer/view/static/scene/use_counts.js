@@ -38,7 +38,7 @@ export class UseCounts {
     const slots = new Set();
     for (const [position, by] of forward ? [[decision, -1], [decision + 1, 1]] : [[decision + 1, -1], [decision, 1]]) {
       const final = trace.resolver(position);
-      for (const node of nodes) for (const slot of this.#read(node, position, final, by)) slots.add(slot);
+      for (const node of nodes) this.#read(node, position, final, by, slots);
       for (const root of roots) {
         const slot = trace.slotOf[trace.origin(final[root])];
         this.outputs[slot] += by;
@@ -54,13 +54,16 @@ export class UseCounts {
     return slots;
   }
 
-  /** Count the operands of a node, if it exists. @returns {number[]} the slots */
-  #read(node, position, final, by) {
+  /** Count the operands of a node, if it exists, and add their slots to `slots`. @param {Set<number>} [slots] */
+  #read(node, position, final, by, slots) {
     const { trace } = this;
-    if (!trace.exists(node, position)) return [];
-    const slots = trace.nodes.operands[node].map((operand) => trace.slotOf[trace.origin(final[operand])]);
-    for (const slot of slots) if (slot >= 0) this.readers[slot] += by;
-    return slots;
+    if (!trace.exists(node, position)) return;
+    for (const operand of trace.nodes.operands[node]) {
+      const slot = trace.slotOf[trace.origin(final[operand])];
+      if (slot < 0) continue;
+      this.readers[slot] += by;
+      slots?.add(slot);
+    }
   }
 
   #merge(row, by) {

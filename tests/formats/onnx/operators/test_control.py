@@ -55,6 +55,17 @@ def test_if_runs_the_branch_selected_at_run_time(sign: int, tmp_path: Path) -> N
     np.testing.assert_allclose(net.run(sign * X), expected, rtol=1e-6)
 
 
+@pytest.mark.spec("I-5", "Q-5")
+def test_operators_of_inner_graphs_have_the_names_of_their_operands(tmp_path: Path) -> None:
+    net = opened(model(choice(), {"x": (FLOAT, (2, 3))}, ["y"], CONSTANTS), tmp_path)
+    recording = net.preview_plan().recording
+    rows = {recording.scopes[row.scope].name: row for row in recording.operators}
+    assert [name for name, _ in rows["choice"].parameters][:1] == ["cond"]
+    for name in ("scale", "turn"):
+        assert rows[name].parameters == (("A", 0), ("B", -1))
+        assert [formal for formal, _ in rows[name].results] == ["C"]
+
+
 def test_inner_graphs_are_recorded_with_their_captured_values(tmp_path: Path) -> None:
     net = opened(model(choice(), {"x": (FLOAT, (2, 3))}, ["y"], CONSTANTS), tmp_path)
     recording = net.preview_plan().recording
@@ -406,3 +417,32 @@ def test_a_branch_with_too_few_outputs_raises_an_error(tmp_path: Path) -> None:
     net = opened(model([choose], {"x": (FLOAT, (2, 3)), "flag": (BOOL, ())}, ["y"]), tmp_path)
     (finding,) = net.check()
     assert "each branch of If must have an output for each output of the operator" in finding
+
+
+@pytest.mark.spec("Q-9")
+@pytest.mark.parametrize("name", ["renamed", "part", "total", "after"])
+def test_operands_of_inner_graphs_are_renamed_and_rewired(name: str, tmp_path: Path) -> None:
+    """The new name may be the name of a parameter or of an operand of the inner graph."""
+    nodes = [
+        node("Relu", ["a"], ["x"]),
+        node("Loop", ["n", "", "start"], ["last", "rows"], "turns", body=summing()),
+        node("If", ["c"], ["y"], "choice", then_branch=_half("x"), else_branch=_half("last")),
+    ]
+    constants = {"n": np.int64(3), "start": np.zeros((2, 3), "float32")}
+    inputs = {"a": (FLOAT, (2, 3)), "c": (BOOL, ())}
+    net = opened(model(nodes, inputs, ["last", "y"], constants), tmp_path)
+    expected = net.run(X, np.array(True))
+    net.rename("x", name)
+    net.save(tmp_path / "renamed.onnx")
+    for each in (net, ex.open(tmp_path / "renamed.onnx")):
+        for key, value in each.run(X, np.array(True)).items():
+            np.testing.assert_array_equal(value, expected[key])
+    net.insert("Neg", name)
+    negative = net.run(X, np.array(True))
+    np.testing.assert_allclose(negative["last"], -expected["last"], rtol=1e-6)
+    np.testing.assert_allclose(negative["y"], -expected["y"], rtol=1e-6)
+    np.testing.assert_allclose(net.run(X, np.array(False))["y"], negative["last"] / 2, rtol=1e-6)
+
+
+def _half(name: str) -> GraphProto:
+    return graph([node("Mul", [name, "half"], ["t"])], [], ["t"], {"half": np.float32(0.5)})

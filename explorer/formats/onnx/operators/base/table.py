@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from explorer.formats.onnx.operators.base.formal_names import attribute_defaults, input_names
+from explorer.formats.onnx.operators.base.formal_names import attribute_defaults, input_names, output_names
 from explorer.formats.onnx.operators.base.opsets import opset_remedy
 from explorer.net.operators.reads import Ignored
 from explorer.net.operators.table import OperatorTable
@@ -21,6 +21,11 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def _input_names(type: str, count: int) -> tuple[str, ...]:
     domain, _, name = type.rpartition(".")
     return input_names(domain, name, count)
+
+
+def _output_names(type: str, count: int) -> tuple[str, ...]:
+    domain, _, name = type.rpartition(".")
+    return output_names(domain, name, count)
 
 
 def _defaults(type: str) -> Mapping[str, Any]:
@@ -35,7 +40,14 @@ _FAMILIES = {
     "quantized_decomposed.": (f"{_PACKAGE}.quantized.torch_decomposed",),
 }
 """modules with the operators of each domain, imported on demand"""
-TABLE = OperatorTable("onnx", remedy=opset_remedy, input_names=_input_names, defaults=_defaults, families=_FAMILIES)
+TABLE = OperatorTable(
+    "onnx",
+    remedy=opset_remedy,
+    input_names=_input_names,
+    output_names=_output_names,
+    defaults=_defaults,
+    families=_FAMILIES,
+)
 
 
 def operator(*types: str, ignored: Ignored = ()) -> Callable[[_Function], _Function]:

@@ -6,6 +6,7 @@ the variant that the program called.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -42,7 +43,8 @@ def _register(function: Callable[[Any], Expr], *types: str) -> None:
     def activation(input: Expr, *, inplace: InPlace) -> Expr:
         return function(real(input) if function in (sigmoid, tanh) else input)
 
-    activation.__doc__ = function.__doc__
+    # The docstring of an operation begins with its signature, but its class has only the description.
+    activation.__doc__ = function.__doc__ if inspect.isfunction(function) else type(function).__doc__
 
 
 _register(relu, "nn.ReLU", "F.relu", "torch.relu")

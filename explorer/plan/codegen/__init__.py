@@ -1,0 +1,1 @@
+"""Code generation: C functions for fused kernels."""

@@ -1,0 +1,78 @@
+"""The C code of a kernel, and reasons why a kernel has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from explorer.core.ir.expr import Expr
+
+Operands: TypeAlias = Callable[[Expr], tuple[Expr, ...]]
+"""function that returns the operands of a node in the graph"""
+
+
+class KernelSpec(NamedTuple):
+    """Operations and memory layout of a kernel, and the names and comments in its code."""
+
+    nodes: Sequence[Expr]
+    """operations in topological order; the value of the last one is the result"""
+    operands: Operands
+    name: str
+    """name of the C function"""
+    order: Sequence[int]
+    """axes of the result from the outermost to the innermost in memory"""
+    channels_last: Container[int] = ()
+    """uids of the operands that are images with the channels of each pixel side by side"""
+    name_of: Callable[[Expr], str] = lambda node: node.operation.name
+    """returns names of values, from which C identifiers are made"""
+    origins: Mapping[int, str] = MappingProxyType({})
+    """uid → source of the node, for the comment before its lines, which code to be compiled lacks"""
+
+    @property
+    def result(self) -> Expr:
+        """Node whose value is the result."""
+        return self.nodes[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCode:
+    """C function that computes a kernel: ``void name(void *const *arrays, int64_t start, int64_t stop)``."""
+
+    name: str
+    text: str
+    lines: tuple[tuple[int, Expr], ...]
+    """(line number from 1, node) for each operation"""
+    reads: tuple[Expr, ...]
+    """operands whose addresses are passed, in order; the address of the result follows"""
+    strides: tuple[tuple[tuple[int, int], ...], ...]
+    """(axis, distance in elements) for each operand and the result: the memory layout that the code requires"""
+    length: int
+    """number of elements, or of rows, which a call with 0 and this number computes"""
+    row: int
+    """number of elements that each of them computes"""
+    is_flat: bool = False
+    """whether the code is one loop, so that any common memory layout of operands and result is possible"""
+    packed: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """(index of an operand, its axes from the outermost to the innermost) for operands that are passed as a copy in
+    this order; a constant is copied once"""
+
+
+class Obstacle(NamedTuple):
+    """Why there is no C code of a kernel."""
+
+    kind: Literal[
+        "no_expression",
+        "dtype",
+        "function",
+        "columns",
+        "large_window",
+        "long_run",
+        "memory_order",
+        "result_order",
+        "spaced_pixels",
+    ]
+    node: Expr
+    facts: Mapping[str, Any] = MappingProxyType({})
+    """facts of the reason, in addition to the operation"""

@@ -1,0 +1,92 @@
+"""C function of a kernel, written line by line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from explorer.core.ir.expr import Expr
+from explorer.plan.codegen.elements import TYPES
+from explorer.plan.codegen.kernel_code import KernelSpec
+from explorer.plan.codegen.values import Values
+from explorer.record.escape import visible
+
+_CONTINUATION = re.compile(r"(?:\s|\\|\?\?/)+$")
+
+
+class KernelText:
+    """Lines of a C function with indented blocks, and comments that state where the program recorded the nodes."""
+
+    def __init__(self, kernel: KernelSpec, title: str, values: Values, is_array: Callable[[int], bool]) -> None:
+        """Begin the function, and define its operands and its result.
+
+        Args:
+            kernel: the kernel.
+            title: comment before the function.
+            values: names of the values.
+            is_array: returns whether an operand, by its index, is read as an array, not as one number.
+        """
+        self._lines: list[str] = []
+        self._nodes: list[tuple[int, Expr]] = []
+        self._depth = 0
+        self._origins: Mapping[int, str] = kernel.origins
+        self._last = ""
+        self.add(f"/* {title} */")
+        self.open(f"void {kernel.name}(void *const *arrays, int64_t start, int64_t stop)")
+        for index, read in enumerate(values.reads):
+            kind, name = TYPES[read.dtype], values.name(read)
+            if is_array(index):
+                self.add(f"const {kind} *{name} = arrays[{index}];")
+            else:
+                self.add(f"const {kind} {name} = *(const {kind} *)arrays[{index}];")
+        result = kernel.result
+        self.add(f"{TYPES[result.dtype]} *{values.name(result)} = arrays[{len(values.reads)}];")
+
+    @property
+    def lines(self) -> tuple[tuple[int, Expr], ...]:
+        """(line number from 1, node) for each line that computes a node."""
+        return tuple(self._nodes)
+
+    def add(self, line: str) -> None:
+        """Add a line in the current block."""
+        self._lines.append("    " * self._depth + line)
+
+    def comment(self, node: Expr) -> None:
+        """Add the comment before a line of a node, unless the source is unknown or that of the line before."""
+        origin = self._origins.get(node.uid, self._last)
+        if origin != self._last:
+            self._last = origin
+            # A backslash, also written as a trigraph, would continue the comment on the next line.
+            self.add(f"// {_CONTINUATION.sub('', visible(origin))}")
+
+    def compute(self, node: Expr, line: str) -> None:
+        """Add a line that computes a node, after the comment."""
+        self.comment(node)
+        self.add(line)
+        self._nodes.append((len(self._lines), node))
+
+    def open(self, line: str) -> int:
+        """Add a line that begins a block, and return the number of blocks around it, for ``close``."""
+        self.add(f"{line} {{")
+        self._depth += 1
+        return self._depth - 1
+
+    def loop(self, variable: str, stop: int | str, start: int | str = 0) -> int:
+        """Begin a loop over the integers from ``start`` to ``stop``."""
+        return self.open(f"for (int64_t {variable} = {start}; {variable} < {stop}; {variable}++)")
+
+    def close(self, depth: int) -> None:
+        """End blocks until ``depth`` of them are open."""
+        while self._depth > depth:
+            self._depth -= 1
+            self.add("}")
+
+    def ended(self) -> str:
+        """End the function, and return its text."""
+        self.close(0)
+        return "\n".join(self._lines) + "\n"
+
+
+def counted(nodes: Sequence[Expr]) -> str:
+    """Return the number of operations as text: 1 operation, 2 operations."""
+    return f"{len(nodes)} operation{'s' * (len(nodes) > 1)}"

@@ -1,0 +1,292 @@
+"""Code generation: chooses the kernels that run as compiled C code.
+
+The decision depends on the kernel only, not on the machine, so equal plans are equal everywhere. Whether there is
+a C compiler is found out when the program is built (run/native). Without one, NumPy computes the same kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from explorer.core.ir.expr import Expr
+from explorer.core.types.device import cpu
+from explorer.core.types.tensor_type import TensorType
+from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc
+from explorer.ops.reduction.reduce import Extreme
+from explorer.plan.codegen.elements import has_rows
+from explorer.plan.codegen.generate import kernel_code
+from explorer.plan.codegen.kernel_code import KernelCode, KernelSpec, Obstacle
+from explorer.plan.codegen.names import Identifiers, c_identifier
+from explorer.plan.codegen.windows import combines_windows
+from explorer.plan.graph.pass_base import Pass
+from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.graph.reasons import Reason, RuleInfo
+from explorer.plan.schedule.schedule import Kernel
+
+_ELEMENTS = 4096
+"""minimum number of elements: NumPy computes fewer in about the time of the calls"""
+_FLOPS = 1 << 15
+"""minimum number of operations on elements in a kernel with reductions: NumPy computes fewer in about the time of the
+calls"""
+_OPERATIONS = 1000
+"""maximum number of operations in a kernel: a compiler's time grows faster than its number of lines"""
+_NAMED = 3
+"""maximum number of operations that the name of a C function lists"""
+
+
+@dataclass(frozen=True)
+class Codegen(Pass):
+    """Compute fused kernels by compiled C code, which keeps values between operations in registers."""
+
+    name, kind, numerics = "codegen", "format", "rounding"
+    rule = RuleInfo("CompiledLoop", "A kernel of elementwise operations and reductions of rows becomes a loop in C.")
+    compiled = Reason(
+        "compiled",
+        "`{result}` is computed by the C function {function}, because one loop then computes {count:operation} on "
+        "{elements} elements, and the values between them stay in registers.",
+        meaning="NumPy calls one function per operation, which reads and writes arrays in the cache. Addition, "
+        "multiplication, division and square root give the same bits as in NumPy; exp, log, tanh, sigmoid and erf "
+        "are within 2 ulp of the exact value.",
+        change='ex.EvalPlan(kernels="numpy") runs all kernels in NumPy.',
+    )
+    compiled_rows = Reason(
+        "compiled_rows",
+        "`{result}` is computed by the C function {function}, because a row of {length:element} then stays in the "
+        "cache during {count:operation} on {rows:row}.",
+        meaning="A row consists of the elements that a reduction such as a sum combines. NumPy calls several "
+        "functions, each of which reads and writes all rows. Sums are added pairwise, in an order that is the same in "
+        "every run but not NumPy's, so the last digits may differ.",
+        change='ex.EvalPlan(kernels="numpy") runs all kernels in NumPy.',
+        numerics="reordering",
+    )
+    no_expression = Reason(
+        "no_expression",
+        "`{result}` is computed by NumPy, because `{operation}` has no C expression.",
+        meaning="An elementwise operation declares its C expression in its class (Elementwise.c).",
+        change="Compute the value by operations that have C expressions, such as arithmetic, exp, tanh and where.",
+    )
+    dtype = Reason(
+        "dtype",
+        "`{result}` is computed by NumPy, because `{operation}` has operands of dtype {dtype}. C code requires one "
+        "dtype, float32 or float64.",
+        meaning="Other dtypes have conversion rules that NumPy defines, such as rounding to float16 in each step.",
+        change="Convert the operands first: x.astype(np.float32).",
+    )
+    function = Reason(
+        "function",
+        "`{result}` is computed by NumPy, because there is no C function of `{operation}` for {dtype}.",
+        meaning="The C functions are exp, log, tanh, sigmoid and erf, which are accurate to 2 ulp. NumPy computes the "
+        "other functions.",
+    )
+    single = Reason(
+        "single",
+        "`{result}` is computed by NumPy, because it is a single operation, for which NumPy's loop is as fast.",
+        meaning="C code is faster if it combines several operations, so that values between them need no memory.",
+    )
+    few_elements = Reason(
+        "few_elements",
+        "`{result}` is computed by NumPy, because its loop has only {count:element}. C code is faster only with "
+        "{least} elements or more.",
+        meaning="Calling a C function from Python takes about as long as calling NumPy's functions on few elements.",
+    )
+    many_operations = Reason(
+        "many_operations",
+        "`{result}` is computed by NumPy, because its loop has {count:operation}. C code is generated only for "
+        "loops of {most} operations or fewer.",
+        meaning="The time of a C compiler grows faster than the number of operations in a function: 10,000 operations "
+        "took ten seconds.",
+        change="Register a value in between: plan.register(x) ends a loop at x.",
+    )
+    windows = Reason(
+        "windows",
+        "`{result}` is computed by the C function {function}, because one loop then combines the pixels of each window "
+        "and computes {count:operation} on {elements} elements.",
+        meaning="NumPy's functions read and write arrays in the cache for each pixel of a window and each operation. "
+        "The products of a convolution are added in the order of the pixels, without rounding them before.",
+        change='ex.EvalPlan(kernels="numpy") runs all kernels in NumPy.',
+    )
+    epilogue = Reason(
+        "epilogue",
+        "`{result}` is computed by the C function {function} on each tile of `{product}`, because one loop then "
+        "computes {count:operation} on {elements} elements while the tile is in the cache.",
+        meaning="A tile is a part of the product that is computed at once. BLAS or NumPy computes it, and the C "
+        "function computes the operations after the product.",
+        change='ex.EvalPlan(kernels="numpy") runs all kernels in NumPy.',
+    )
+    large_window = Reason(
+        "large_window",
+        "`{result}` is computed by NumPy, because the windows of `{operation}` have {count:pixel}. C code is "
+        "generated only for {most} pixels or fewer.",
+        meaning="The loop over the pixels of a window is unrolled. Compiling it takes long if there are many.",
+    )
+    long_run = Reason(
+        "long_run",
+        "`{result}` is computed by NumPy, because the images of `{operation}` have {count} {along}. C code is "
+        "generated only for {most} {along} or fewer.",
+        meaning="The inner loop reads adjacent numbers. Pixels outside the images, or a copy of the pixels that rows "
+        "of windows cover, must fit into the cache.",
+    )
+    memory_order = Reason(
+        "memory_order",
+        "`{result}` is computed by NumPy, because it is stored {written}, and the images `{operand}` are stored "
+        "{read}. C code of `{operation}` requires the same order for both.",
+        meaning="C code of poolings and depthwise convolutions reads and writes adjacent numbers: columns of one "
+        "channel, or channels of one pixel.",
+        change='ex.EvalPlan(kernels="native", without=["memory_format"]) stores all images channel by channel.',
+    )
+    result_order = Reason(
+        "result_order",
+        "`{result}` is computed by NumPy, because it is stored channel by channel. C code of `{operation}` requires a "
+        "result that is stored pixel by pixel.",
+        meaning="C code of convolutions that combine all channels computes all filters of a pixel together. Requested "
+        "results are stored channel by channel.",
+        change="Do not request this value if only results computed from it are needed.",
+    )
+    combines = Reason(
+        "combines",
+        "`{result}` is computed by NumPy, because the same loop computes `{operation}`, for which there is no C code.",
+        meaning="C code is generated for elementwise operations, poolings, convolutions of few channels, and sums, "
+        "means, extrema and softmax of rows. Other operations that combine elements have different loops.",
+    )
+    spaced_pixels = Reason(
+        "spaced_pixels",
+        "`{result}` is computed by NumPy, because `{operation}` computes tiles of pixels that are not adjacent.",
+        meaning="A transposed convolution with a stride computes all pixels that read the same weights together, and "
+        "these are one stride apart. C code computes adjacent elements.",
+    )
+    columns = Reason(
+        "columns",
+        "`{result}` is computed by NumPy, because `{operation}` does not combine only the innermost axes, so the "
+        "elements of a row are not adjacent in memory.",
+        meaning="C code is generated for rows of adjacent elements. NumPy adds whole arrays along the other axes, "
+        "which is as fast.",
+        change="Move the axes to the end first, ex.transpose(x), if the operand is small or read several times.",
+    )
+
+    def has_work(self, graph: PlanGraph) -> bool:
+        """Return whether a kernel is fused, or has an operation with temporary arrays."""
+        return any(_is_candidate(kernel, graph) for kernel in graph.ordered.kernels)
+
+    def run(self, graph: PlanGraph) -> None:
+        """Generate code for the kernels for which it is faster, and record why not for the others."""
+        kernels: list[Kernel] = []
+        names = _Names()
+        channels_last = {kernel.result.uid for kernel in graph.ordered.kernels if kernel.channels_last}
+        for kernel in graph.ordered.kernels:
+            if _is_candidate(kernel, graph):
+                facts: dict[str, Any] = {"result": kernel.result}
+                code = self._code(kernel, graph, names, channels_last, facts)
+                if isinstance(code, Reason):
+                    graph.decline(self.rule, code, facts, *kernel.nodes)
+                else:
+                    first = kernel.nodes[0]
+                    facts |= {"function": code.name, "count": len(kernel.nodes)}
+                    if any(has_rows(node.operation) for node in kernel.nodes):
+                        facts |= {"length": code.row, "rows": code.length}
+                        reason = self.compiled_rows
+                    else:
+                        facts["elements"] = kernel.result.tensor_type.size
+                        reason = self.compiled if first.operation.elementwise else self.windows
+                    if any(read is first for read in code.reads):
+                        facts |= {"count": len(kernel.nodes) - 1, "product": first}
+                        reason = self.epilogue
+                    else:
+                        # C code needs no registers, only copies of operands, and the partial results in the arena.
+                        copies = sum([code.reads[index].type.nbytes for index, _ in code.packed])
+                        cost = kernel.cost._replace(workspace=kernel.cost.scratch + copies)
+                        kernel = replace(kernel, cost=cost)
+                    graph.decide(self.rule, reason, facts, kernel.nodes)
+                    kernel = replace(kernel, code=code)
+            kernels.append(kernel)
+        graph.schedule = replace(graph.ordered, kernels=tuple(kernels))
+
+    def counts(self, graph: PlanGraph) -> Mapping[str, int]:
+        """Return the number of kernels that have code."""
+        return {"kernels_with_code": sum([kernel.code is not None for kernel in graph.ordered.kernels])}
+
+    def _code(
+        self,
+        kernel: Kernel,
+        graph: PlanGraph,
+        names: _Names,
+        channels_last: Container[int],
+        facts: dict[str, Any],
+    ) -> KernelCode | Reason:
+        """Return the code of a kernel, or the reason why it has none, whose facts are added to ``facts``."""
+        result, nodes = kernel.result, kernel.nodes
+        is_product = nodes[0].operation.is_tileable and len(nodes) > 1
+        others = nodes[1:] if is_product or _combines_windows(nodes[0], graph) else nodes
+        combining = [node for node in others if not node.operation.elementwise]
+        for node in combining:
+            if not has_rows(node.operation):
+                facts["operation"] = node.operation.label
+                return self.combines
+        if len(nodes) == 1 and isinstance(result.operation, (Ufunc, Extreme)):
+            return self.single
+        size, least = result.tensor_type.size, _ELEMENTS
+        if combining:
+            size = graph.inputs[combining[0].uid][0].size
+            least = least_elements(size, kernel.cost.flops)
+        if size < least:
+            facts |= {"count": size, "least": least}
+            return self.few_elements
+        if len(nodes) > _OPERATIONS:
+            facts |= {"count": len(nodes), "most": _OPERATIONS}
+            return self.many_operations
+        code = _named(kernel, graph, names, channels_last)
+        if isinstance(code, KernelCode):
+            return code
+        facts |= {"operation": code.node.operation.label, **code.facts}
+        reason: Reason = getattr(self, code.kind)
+        return reason
+
+
+def _is_candidate(kernel: Kernel, graph: PlanGraph) -> bool:
+    """Return whether C code could make a kernel faster.
+
+    This is possible for fused kernels, operations with temporary arrays, windows, and reductions of rows.
+    """
+    operation, type_ = kernel.result.operation, kernel.result.type
+    if type_.device is not cpu or not isinstance(type_, TensorType):
+        return False
+    if len(kernel.nodes) > 1 or _combines_windows(kernel.result, graph) or has_rows(operation):
+        return True
+    return isinstance(operation, Elementwise) and operation.weight >= EXPENSIVE
+
+
+def _combines_windows(node: Expr, graph: PlanGraph) -> bool:
+    return combines_windows(node, graph.inputs[node.uid])
+
+
+def least_elements(size: int, flops: int) -> int:
+    """Return the minimum number of elements of a kernel of rows whose ``size`` elements take ``flops`` operations."""
+    return max(_ELEMENTS, _FLOPS // max(flops // max(size, 1), 1))
+
+
+class _Names:
+    """Names of the functions of a plan; equal code has one name."""
+
+    def __init__(self) -> None:
+        self._of_text: dict[str, str] = {}
+        self._identifiers = Identifiers(set())
+
+    def renamed(self, code: KernelCode) -> KernelCode:
+        """Return the code with a name that no other code has."""
+        name = self._of_text.get(code.text)
+        if name is None:
+            name = self._of_text[code.text] = self._identifiers.unused(code.name)
+        return replace(code, name=name, text=code.text.replace(f"void {code.name}(", f"void {name}(", 1))
+
+
+def _named(kernel: Kernel, graph: PlanGraph, names: _Names, channels_last: Container[int]) -> KernelCode | Obstacle:
+    """Return the code of a kernel, with a function name that other code of the plan does not have.
+
+    The name begins with "compute", because exp, erf, main and double are names of C or of its library.
+    """
+    listed = [*dict.fromkeys(node.operation.name for node in kernel.nodes)][:_NAMED]
+    base = "_".join(["compute", *map(c_identifier, listed)])
+    inputs = graph.inputs
+    code = kernel_code(KernelSpec(kernel.nodes, lambda node: inputs[node.uid], base, kernel.order, channels_last))
+    return code if isinstance(code, Obstacle) else names.renamed(code)

@@ -1,0 +1,251 @@
+"""Checks of the pass that chooses compiled kernels."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+
+from explorer.core.ir.accumulation import pack_for_tiles, tiles_of
+from explorer.core.ir.expr import Expr
+from explorer.ops.base import Elementwise, Ufunc
+from explorer.ops.nn.conv import Conv2d
+from explorer.ops.reduction.reduce import Extreme
+from explorer.plan.codegen.elements import FUNCTIONS, has_expression
+from explorer.plan.graph.reasons import Facts
+from explorer.plan.passes.codegen import Codegen
+from explorer.plan.passes.join_rows import JoinRows
+from explorer.plan.schedule.schedule import Kernel
+from tests.laws.claims.decisions import Claim, of_decision
+
+PLAIN = {np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.bool_)}
+LEAST, MOST = 64 * 64, 1000
+
+
+def kernel_of(claim: Claim) -> Kernel:
+    """Return the kernel of a decision's subjects; it has code exactly if the decision was applied."""
+    kernel = next(k for k in claim.planned.schedule.kernels if k.result is claim.subjects[-1])
+    assert [node.uid for node in kernel.nodes] == [node.uid for node in claim.subjects]
+    assert (kernel.code is not None) is claim.choice.applied
+    return kernel
+
+
+def in_loop(kernel: Kernel) -> tuple[Expr, ...]:
+    """Return the nodes of a kernel that one loop can compute: those after a product, a convolution or a pooling."""
+    return kernel.nodes[1:] if kernel.nodes[0].operation.is_tileable else kernel.nodes
+
+
+@of_decision(Codegen.compiled)
+def compiled(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    assert kernel.code is not None
+    assert len(kernel.code.lines) == len(kernel.nodes)
+    assert all(isinstance(node.operation, Elementwise) and has_expression(node.operation) for node in kernel.nodes)
+    size = kernel.result.tensor_type.size
+    assert size >= LEAST
+    return {
+        "result": kernel.result,
+        "function": kernel.code.name,
+        "count": len(kernel.nodes),
+        "elements": size,
+    }
+
+
+@of_decision(Codegen.windows)
+def windows(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    assert kernel.code is not None
+    computed = dict.fromkeys([node.uid for _, node in kernel.code.lines])  # a maximum has two lines
+    assert [*computed] == [node.uid for node in kernel.nodes]
+    assert not kernel.nodes[0].operation.elementwise
+    size = kernel.result.tensor_type.size
+    assert size >= LEAST
+    return {"result": kernel.result, "function": kernel.code.name, "count": len(kernel.nodes), "elements": size}
+
+
+@of_decision(Codegen.epilogue)
+def epilogue(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    product, *others = kernel.nodes
+    assert kernel.code is not None
+    assert product.operation.is_tileable
+    assert [node.uid for _, node in kernel.code.lines] == [node.uid for node in others]
+    size = kernel.result.tensor_type.size
+    assert size >= LEAST
+    facts = {"function": kernel.code.name, "count": len(others), "elements": size}
+    return {"result": kernel.result, "product": product, **facts}
+
+
+@of_decision(Codegen.large_window)
+def large_window(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    first = kernel.nodes[0]
+    h, w = claim.planned.graph.inputs[first.uid][1].shape[2:]
+    assert h * w > 64
+    return {"result": kernel.result, "operation": first.operation.label, "count": h * w, "most": 64}
+
+
+@of_decision(Codegen.long_run)
+def long_run(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    first = kernel.nodes[0]
+    columns = claim.planned.graph.inputs[first.uid][0].shape[3]
+    assert not kernel.channels_last
+    assert columns > 1 << 15  # a row of 2×2 windows with stride 2 covers 2×2 phases of half the columns
+    facts = {"count": 2 * columns, "along": "pixels under a row of windows", "most": 1 << 15}
+    return {"result": kernel.result, "operation": first.operation.label, **facts}
+
+
+@of_decision(Codegen.memory_order)
+def memory_order(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    first = kernel.nodes[0]
+    images, *filters = claim.planned.graph.inputs[first.uid]
+    assert all(each.shape[1] == 1 for each in filters)
+    by_pixel = {each.result.uid for each in claim.planned.schedule.kernels if each.channels_last}
+    assert kernel.channels_last is not (images.uid in by_pixel)
+    written, read = [
+        "pixel by pixel" if each.uid in by_pixel else "channel by channel" for each in (kernel.result, images)
+    ]
+    facts = {"operand": images, "written": written, "read": read}
+    return {"result": kernel.result, "operation": first.operation.label, **facts}
+
+
+@of_decision(Codegen.result_order)
+def result_order(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    first = kernel.nodes[0]
+    _, filters = claim.planned.graph.inputs[first.uid]
+    assert isinstance(first.operation, Conv2d)
+    assert not kernel.channels_last
+    assert filters.shape[1] > 1
+    return {"result": kernel.result, "operation": first.operation.label}
+
+
+@of_decision(Codegen.spaced_pixels)
+def spaced_pixels(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    product = kernel.nodes[0]
+    array = np.zeros(product.shape, product.dtype)
+    operands = [np.zeros(each.shape, each.dtype) for each in claim.planned.graph.inputs[product.uid]]
+    tiles = tiles_of(product.operation, array, pack_for_tiles(product.operation, product.dtype, operands), operands)
+    assert any(part.step not in (None, 1) for tile in tiles for part in tile[0])
+    return {"result": kernel.result, "operation": product.operation.label}
+
+
+@of_decision(Codegen.compiled_rows)
+def compiled_rows(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    assert kernel.code is not None
+    assert {node.uid for _, node in kernel.code.lines} == {node.uid for node in kernel.nodes}
+    reduction = next(node for node in kernel.nodes if not node.operation.elementwise)
+    axes, (operand, *_) = reduction.operation.reduced_axes, claim.planned.graph.inputs[reduction.uid]
+    assert axes is not None
+    assert axes == tuple(range(operand.ndim - len(axes), operand.ndim))
+    length = math.prod(operand.shape[-len(axes) :])
+    return {
+        "result": kernel.result,
+        "function": kernel.code.name,
+        "count": len(kernel.nodes),
+        "length": length,
+        "rows": operand.size // length,
+    }
+
+
+@of_decision(JoinRows.joined)
+def joined(claim: Claim) -> Facts:
+    kernel = next(k for k in claim.planned.schedule.kernels if k.result is claim.subjects[-1])
+    inputs = claim.planned.graph.inputs
+    assert [node.uid for node in kernel.nodes] == [node.uid for node in claim.subjects]
+    reductions = [node for node in kernel.nodes if not node.operation.elementwise]
+    (shape,) = {inputs[node.uid][0].shape for node in reductions}
+    (axes,) = {node.operation.reduced_axes for node in reductions}
+    assert axes is not None
+    length = math.prod([shape[axis] for axis in axes])
+    earlier = [group.members for group in claim.planned.graph.groups if group.kind == "kernel"]
+    results = {members[-1].uid for members in earlier if {*members} < {*kernel.nodes}}
+    fused = {node.uid for members in earlier if {*members} < {*kernel.nodes} for node in members}
+    return {
+        "operations": " · ".join(dict.fromkeys(node.operation.label for node in kernel.nodes)),
+        "kernels": len(results) + sum(node.uid not in fused for node in kernel.nodes),
+        "rows": math.prod(shape) // length,
+        "length": length,
+    }
+
+
+@of_decision(Codegen.columns)
+def columns(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    reduction = next(node for node in kernel.nodes if not node.operation.elementwise)
+    axes, (operand, *_) = reduction.operation.reduced_axes, claim.planned.graph.inputs[reduction.uid]
+    assert axes is not None
+    assert axes != tuple(range(operand.ndim - len(axes), operand.ndim))
+    return {"result": kernel.result, "operation": reduction.operation.label}
+
+
+@of_decision(Codegen.no_expression)
+def no_expression(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    assert kernel.result.tensor_type.size >= LEAST
+    first = next(node for node in in_loop(kernel) if not getattr(node.operation, "c", ""))
+    assert not isinstance(first.operation, Elementwise) or not has_expression(first.operation)
+    return {"result": kernel.result, "operation": first.operation.label}
+
+
+@of_decision(Codegen.dtype)
+def dtype(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    for node in kernel.nodes:
+        dtypes = [node.dtype, *[operand.dtype for operand in claim.planned.graph.inputs[node.uid]]]
+        if other := [each for each in dtypes if each not in PLAIN]:
+            return {"result": kernel.result, "operation": node.operation.label, "dtype": str(other[0])}
+        assert len({*dtypes} - {np.dtype(np.bool_)}) == 1
+    raise AssertionError("all operands are float32 or float64")
+
+
+@of_decision(Codegen.function)
+def function(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    defined = set(re.findall(r"(\w+)_f64\(", FUNCTIONS))
+    for node in kernel.nodes:
+        assert isinstance(node.operation, Elementwise)
+        called = re.findall(r"(\w+)_f64\(", node.operation.c_expression("f64", "x", "y"))
+        if node.dtype == np.float64 and not defined.issuperset(called):
+            return {"result": kernel.result, "operation": node.operation.label, "dtype": "float64"}
+    raise AssertionError("all functions are defined")
+
+
+@of_decision(Codegen.single)
+def single(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    (node,) = kernel.nodes
+    assert isinstance(node.operation, (Ufunc, Extreme))
+    return {"result": node}
+
+
+@of_decision(Codegen.few_elements)
+def few_elements(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    assert len(kernel.nodes) > 1 or not isinstance(kernel.result.operation, (Ufunc, Extreme))
+    sizes = [node.tensor_type.size for node in (*kernel.nodes, *kernel.reads)]
+    size, least = kernel.result.tensor_type.size, LEAST
+    if any(node.operation.c_rows for node in kernel.nodes):
+        size = max(sizes)
+        least = max(LEAST, 2**15 // max(kernel.cost.flops // size, 1))
+    assert size < least
+    return {"result": kernel.result, "count": size, "least": least}
+
+
+@of_decision(Codegen.many_operations)
+def many_operations(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    assert len(kernel.nodes) > MOST
+    return {"result": kernel.result, "count": len(kernel.nodes), "most": MOST}
+
+
+@of_decision(Codegen.combines)
+def combines(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    first = next(node for node in in_loop(kernel) if not node.operation.elementwise and not node.operation.c_rows)
+    return {"result": kernel.result, "operation": first.operation.label}

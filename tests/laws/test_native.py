@@ -1,0 +1,416 @@
+"""Compiled kernels compute NumPy's values: for every operation with a C expression, and for random programs."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import explorer as ex
+from explorer.core.types.tensor_type import Array
+from explorer.ops.base import Elementwise
+from explorer.plan.codegen.elements import has_expression, has_rows
+from explorer.plan.passes import codegen
+from explorer.run.native import library
+from explorer.testing.laws.cases import Case
+from tests.golden.programs import PROGRAMS
+from tests.laws.cases import every_case
+
+SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3e38, -3e38, 88.8, -104.5, 0.5, 2.5, -3.0, 6.0)
+EXACT = {"abs", "floor", "ceil", "trunc", "rint", "sqrt", "maximum", "minimum"}
+"""C functions with the bits of NumPy's"""
+DECLARED = [case for case in every_case() if isinstance(case.operation, Elementwise) and has_expression(case.operation)]
+WITH_ROWS = [case for case in every_case() if has_rows(case.operation)]
+UNARY = (ex.tanh, ex.exp, ex.sigmoid, ex.relu, ex.absolute, ex.square, ex.erf, ex.negative)
+BINARY = (ex.add, ex.subtract, ex.multiply, ex.maximum, ex.minimum)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compiler(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Compile small kernels, too, in a temporary folder; skip, or fail in CI, without a C compiler."""
+    if library.compiler() is None:
+        if os.environ.get("CI"):
+            pytest.fail("no C compiler in PATH: apt-get install gcc libc6-dev")
+        pytest.skip("no C compiler in PATH")
+    folder: Path = tmp_path_factory.mktemp("kernels")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "cache_folder", lambda: folder)
+        patch.setattr(codegen, "_ELEMENTS", 1)
+        patch.setattr(codegen, "_FLOPS", 1)
+        library.library.cache_clear()
+        yield
+    library.library.cache_clear()
+
+
+def operands(case: Case, dtype: str, random: np.random.Generator) -> list[ex.Expr]:
+    """Return operands with special numbers in all combinations of the first two."""
+    arrays = []
+    for index, example in enumerate(case.arrays(dtype, 0)):
+        if example.dtype.kind == "b":
+            array = random.integers(0, 2, (40, 40)).astype(bool)
+        else:
+            array = (random.normal(size=(40, 40)) * 4).astype(dtype)
+            corner = np.array(SPECIAL, dtype)
+            array[: len(SPECIAL), : len(SPECIAL)] = corner[:, None] if index else corner
+        arrays.append(ex.tensor(array))
+    return arrays
+
+
+def is_exact(operation: Elementwise, dtype: str, count: int) -> bool:
+    """Return whether the C expression only rounds where NumPy rounds."""
+    suffix = "f64" if dtype == "float64" else "f32"
+    called = re.findall(rf"(\w+)_{suffix}\(", operation.c_expression(suffix, *["x"] * count))
+    return EXACT.issuperset(called)
+
+
+def same_bits(value: Array, expected: Array) -> bool:
+    """Return whether two arrays have the same numbers and signs of zeros; any two NaNs are equal."""
+    if value.dtype.kind != "f":
+        return bool(np.array_equal(value, expected))
+    unlike = (value.view(f"i{value.itemsize}") != expected.view(f"i{value.itemsize}")) & ~(
+        np.isnan(value) & np.isnan(expected)
+    )
+    return not unlike.any()
+
+
+@pytest.mark.spec("K-4")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@np.errstate(all="ignore")
+def test_every_c_expression_computes_the_values_of_its_kernel(dtype: str) -> None:
+    """Arithmetic has NumPy's bits, also for NaN, infinities, subnormal numbers and signed zeros."""
+    assert len({case.operation.name for case in DECLARED}) > 45
+    random, roots, tested = np.random.default_rng(0), [], []
+    for case in DECLARED:
+        root = case.operation(*operands(case, dtype, random))
+        if root.dtype.name in (dtype, "bool"):
+            tested.append((case.operation, len(root.operands)))
+            roots.append(ex.logical_not(root) if root.dtype == bool else -root)
+    plan = ex.EvalPlan(kernels="native", without=["simplify", "dedup", "batch"])
+    handles = [plan.register(root) for root in roots]
+    plan.eval()
+    compiled = {node for kernel in plan.recording.codes for node in plan.recording.schedule.kernels[kernel].nodes}
+    assert len(compiled) >= 2 * (40 if dtype == "float32" else 30)
+    expected = ex.evaluate(roots, without=["simplify", "dedup", "batch"])
+    faults = []
+    for (operation, count), handle, right in zip(tested, handles, expected, strict=True):
+        assert isinstance(operation, Elementwise)
+        value = handle.data()
+        if is_exact(operation, dtype, count):
+            agrees = same_bits(value, right)
+        else:
+            agrees = np.allclose(value, right, rtol=2e-6, atol=1e-6, equal_nan=True)
+        if not agrees:
+            rows = np.argwhere(~np.isclose(value, right, rtol=0, atol=0, equal_nan=True))[:3]
+            faults.append((operation, [(value[tuple(row)], right[tuple(row)]) for row in rows]))
+    assert not faults
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> list[ex.Expr]:
+    """Draw elementwise programs on operands that are broadcast, transposed, reversed and read several times."""
+    random = np.random.default_rng(draw(st.integers(0, 2**16)))
+    shape = draw(st.sampled_from([(7,), (5, 6), (3, 4, 5), (2, 3, 4, 5)]))
+
+    def leaf() -> ex.Expr:
+        kept = draw(st.lists(st.booleans(), min_size=len(shape), max_size=len(shape)))
+        sizes = [size if keep else 1 for size, keep in zip(shape, kept, strict=True)]
+        array = random.normal(size=sizes).astype(np.float32)
+        layout = draw(st.integers(0, 3))
+        if layout == 1:
+            array = np.asfortranarray(array)
+        elif layout == 2:
+            array = array[::-1]
+        x = ex.tensor(array[0] if layout == 3 and sizes[0] == 1 and len(sizes) > 1 else array)
+        return x + 1 if draw(st.booleans()) else x
+
+    nodes = [ex.tensor(random.normal(size=shape).astype(np.float32)), leaf(), leaf()]
+    for _ in range(draw(st.integers(2, 9))):
+        x, y = (nodes[-1 - draw(st.integers(0, min(3, len(nodes) - 1)))] for _ in range(2))
+        kind = draw(st.integers(0, 3))
+        if kind == 0:
+            nodes.append(draw(st.sampled_from(UNARY))(x))
+        elif kind == 1:
+            nodes.append(ex.where(x > y, x, y * 0.5))
+        else:
+            nodes.append(draw(st.sampled_from(BINARY))(x, y))
+    return [nodes[-1], nodes[draw(st.integers(0, len(nodes) - 1))] * 2 - 1]
+
+
+@pytest.mark.spec("K-1", "K-4")
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(roots=chains())
+def test_random_programs_have_the_values_of_numpy(roots: list[ex.Expr]) -> None:
+    expected = ex.evaluate(roots)
+    for value, right in zip(ex.evaluate(roots, kernels="native"), expected, strict=True):
+        np.testing.assert_allclose(value, right, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.spec("K-1", "K-4")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_operations_after_every_product_have_the_values_of_numpy(dtype: str) -> None:
+    """Whatever the tiles of a product are, the following operations are computed once for each element."""
+    cases = [case for case in every_case() if case.operation.is_tileable]
+    assert len({case.operation.name for case in cases}) > 5
+    options: Any = {"without": ["simplify", "dedup", "batch"]}
+    for case in cases:
+        y = case.operation(*case.arrays(dtype, 0))
+        if y.dtype == dtype:
+            for root in (y * 3 + 1, -ex.transpose(y * 3 + 1)):
+                value = ex.evaluate(root, kernels="native", **options)
+                right = ex.evaluate(root, **options)
+                np.testing.assert_allclose(value, right, rtol=1e-5, atol=1e-5, err_msg=f"{case.operation}")
+
+
+@pytest.mark.spec("K-4")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_golden_programs_have_the_values_of_numpy(name: str) -> None:
+    build, options = PROGRAMS[name]
+    for value, right in zip(
+        ex.evaluate(build(), kernels="native", **options), ex.evaluate(build(), **options), strict=True
+    ):
+        np.testing.assert_allclose(value, right, rtol=1e-5, atol=1e-6)
+
+
+def with_special_numbers(array: Array, random: np.random.Generator) -> Array:
+    """Return an array in which some elements are special numbers, but none whose sums overflow in some orders."""
+    special = np.array([number for number in SPECIAL if not 1e30 < abs(number) < np.inf], array.dtype)
+    return np.where(random.random(array.shape) < 0.02, random.choice(special, array.shape), array)
+
+
+def windows(random: np.random.Generator) -> tuple[list[ex.Expr], list[ex.Expr]]:
+    """Return random convolutions and poolings, and their results with the absolute values of all operands."""
+    dtype = random.choice(["float32", "float64"])
+    size, strides, dilation = (tuple(map(int, random.integers(1, 4, 2))) for _ in range(3))
+    padding = tuple((int(random.integers(0, step // 2 + 1)), int(random.integers(0, step // 2 + 1))) for step in size)
+    n, channels, filters = (int(random.integers(1, most)) for most in (4, 5, 21))
+    ceil, counts = (bool(random.integers(2)) for _ in range(2))
+
+    def numbers(*shape: int) -> Array:
+        array: Array = random.normal(size=shape).astype(dtype)
+        return with_special_numbers(array, random) if random.integers(2) else array
+
+    images, few = numbers(n, channels, 19, 17), numbers(filters, channels, 2, 3)
+    depthwise, bias = numbers(filters, 1, *size), numbers(filters, 1, 1)
+
+    def build(of: Any) -> list[ex.Expr]:
+        x, first, second, third = (ex.tensor(of(array)) for array in (images, few, depthwise, bias))
+        y = ex.conv2d(x, first, padding=1)
+        options = {"strides": strides, "padding": padding}
+        convolved = ex.conv2d(y, second, dilation=dilation, groups=filters, **options) + third
+        pooled = ex.max_pool2d(y, size, dilation=dilation, **options)
+        mean = ex.avg_pool2d(y, size, ceil=ceil, count_padding=counts, **options)
+        by_channel = ex.max_pool2d(x, size, **options) * 2, ex.avg_pool2d(x, size, ceil=ceil, **options)
+        same = ex.conv2d(x, second[:channels], padding=padding, groups=channels) if channels <= filters else x
+        # the transpose is requested, so the convolution's result need not be stored channel by channel
+        return [*[-ex.transpose(each, (0, 2, 3, 1)) for each in (y, convolved, pooled, mean)], *by_channel, same]
+
+    return build(lambda array: array), build(lambda array: np.abs(array.astype(np.float64)))
+
+
+@pytest.mark.spec("K-1", "K-4")
+@pytest.mark.parametrize("seed", range(12))
+@np.errstate(all="ignore")
+def test_windows_have_the_values_of_numpy(seed: int) -> None:
+    """Compiled convolutions and poolings have NumPy's values, NaN and ∞ also at the edges of images."""
+    roots, absolute = windows(np.random.default_rng(seed))
+    plan = ex.EvalPlan(kernels="native")
+    handles = [plan.register(root) for root in roots]
+    plan.eval()
+    assert len(plan.recording.codes) >= 5
+    expected, bounds = ex.evaluate(roots), ex.evaluate(absolute)
+    for handle, right, bound in zip(handles, expected, bounds, strict=True):
+        value = handle.data()
+        finite = np.isfinite(right)
+        difference = np.abs(value[finite].astype(np.float64) - right[finite])
+        assert not (difference > 40 * np.finfo(right.dtype).eps * np.abs(bound[finite])).any()
+        np.testing.assert_array_equal(value[~finite], right[~finite])
+
+
+def windows_by_channel(random: np.random.Generator) -> Iterator[ex.Expr]:
+    """Yield random convolutions and poolings of images that are stored channel by channel."""
+    for _ in range(8):
+        channels, height, width = (int(random.integers(low, high)) for low, high in ((60, 90), (9, 70), (11, 70)))
+        size, strides, dilation = (tuple(map(int, random.integers(1, 5, 2))) for _ in range(3))
+        padding = tuple((int(random.integers(0, 4)), int(random.integers(0, 4))) for _ in size)
+        dtype = random.choice(["float32", "float64"])
+        images, filters = (
+            ex.tensor(random.normal(size=shape).astype(dtype))
+            for shape in ((2, channels, height, width), (channels, 1, *size))
+        )
+        if all((step - 1) * gap < least for step, gap, least in zip(size, dilation, (height, width), strict=True)):
+            options = {"strides": strides, "padding": padding, "dilation": dilation}
+            yield ex.relu(ex.conv2d(images, filters, groups=channels, **options))
+        if all(2 * max(pair) <= step for pair, step in zip(padding, size, strict=True)):
+            yield ex.max_pool2d(images, size, strides, padding) * 2
+            yield ex.avg_pool2d(images, size, strides, padding, count_padding=False) * 2
+
+
+@pytest.mark.spec("K-1", "K-4")
+@pytest.mark.parametrize("seed", range(6))
+def test_windows_of_images_by_channel_have_the_values_of_numpy(seed: int) -> None:
+    """Rows and columns are divided by the strides, whatever their sizes, padding and dilation."""
+    roots = list(windows_by_channel(np.random.default_rng(seed)))
+    plan = ex.EvalPlan(kernels="native")
+    handles = [plan.register(root) for root in roots]
+    plan.eval()
+    assert len(plan.recording.codes) >= 5
+    for handle, expected in zip(handles, ex.evaluate(roots), strict=True):
+        np.testing.assert_allclose(handle.data(), expected, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.spec("K-4")
+@pytest.mark.parametrize("size", [(1, 1), (3, 3), (5, 5), (2, 4)])
+def test_windows_of_usual_images_have_the_values_of_numpy(size: tuple[int, int]) -> None:
+    """Compilers choose other instructions for lengths that are multiples of 4, 7 and 8 than for others."""
+    random, roots = np.random.default_rng(0), []
+
+    def numbers(*shape: int) -> ex.Expr:
+        return ex.tensor(random.normal(size=shape).astype(np.float32))
+
+    for channels, length in ((96, 7), (48, 14), (24, 28), (32, 32), (7, 56), (3, 112)):
+        for stride in (1, 2):
+            options = {"strides": stride, "padding": (size[0] // 2, size[1] // 2)}
+            x = numbers(2, channels, length, length)
+            few = ex.conv2d(numbers(2, 3, length, length), numbers(24, 3, 2, 2), padding=1)
+            by_channel = [ex.conv2d(x, numbers(channels, 1, *size), groups=channels, **options)]
+            by_pixel = [few, ex.conv2d(few, numbers(24, 1, *size), groups=24, **options)]
+            if size != (1, 1):
+                by_channel.append(ex.max_pool2d(x, size, **options))
+                by_pixel.append(ex.max_pool2d(few, size, **options))
+            roots += [*by_channel, *[-ex.transpose(each, (0, 2, 3, 1)) for each in by_pixel]]
+    plan = ex.EvalPlan(kernels="native")
+    handles = [plan.register(root) for root in roots]
+    plan.eval()
+    assert len(plan.recording.codes) >= len(roots) - 6
+    for handle, expected in zip(handles, ex.evaluate(roots), strict=True):
+        np.testing.assert_allclose(handle.data(), expected, rtol=1e-4, atol=1e-4)
+
+
+def rows_with_special_numbers(case: Case, dtype: str, random: np.random.Generator) -> list[ex.Expr]:
+    """Return operands of which each row has at most one special number, so that no order of a sum overflows."""
+    arrays = []
+    for example in case.arrays(dtype, 0):
+        array = random.normal(size=(37,) * example.ndim).astype(dtype)
+        rows = array.reshape(-1, 37)[: len(SPECIAL)]
+        rows[:, 5] = SPECIAL[: len(rows)]
+        arrays.append(ex.tensor(array) * 1.0)
+    return arrays
+
+
+@pytest.mark.spec("K-1", "K-4")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@np.errstate(all="ignore")
+def test_every_operation_with_rows_computes_the_values_of_its_kernel(dtype: str) -> None:
+    """NaN and infinities are in the same elements as in NumPy."""
+    random = np.random.default_rng(0)
+    cases = [case for case in WITH_ROWS if case.operation(*case.arrays(dtype, 0)).dtype == dtype]
+    roots = [case.operation(*rows_with_special_numbers(case, dtype, random)) for case in cases]
+    plan = ex.EvalPlan(kernels="native", without=["simplify", "dedup", "batch"])
+    handles = [plan.register(root) for root in roots]
+    plan.eval()
+    compiled = {kernel.result.operation.name for kernel in plan.planned.schedule.kernels if kernel.code is not None}
+    assert compiled >= {"sum", "mean", "max", "min", "softmax", "log_softmax", "softmax_gradient", "logsumexp"}
+    for case, handle, right in zip(cases, handles, ex.evaluate(roots), strict=True):
+        count = 37 ** len(case.operation.reduced_axes or ())
+        atol = 2e-6 if right.ndim == len(case.arrays(dtype, 0)[0].shape) else 1e-6 * count
+        np.testing.assert_allclose(handle.data(), right, rtol=1e-5, atol=atol, err_msg=case.operation.name)
+
+
+LENGTHS = (1, 2, 7, 31, 32, 33, 255, 256, 257, 1000, 2047, 2048, 2049, 5000, 1_000_000)
+HOSTILE = {
+    "normal": lambda random, n: random.normal(size=n),
+    "positive": lambda random, n: random.random(n),
+    "equal": lambda random, n: np.full(n, 0.1),
+    "alternating": lambda random, n: np.where(np.arange(n) % 2, -1e30, 1e30) * random.random(n) + random.random(n),
+    "subnormal": lambda random, n: random.integers(-99, 99, n) * 1e-45,
+}
+
+
+@pytest.mark.spec("K-4")
+@pytest.mark.parametrize("name", HOSTILE)
+def test_sums_of_rows_are_as_accurate_as_pairwise_summation(name: str) -> None:
+    """A number passes through at most 15 + log2(n / 256) additions, in NumPy through 18 + log2(n / 128)."""
+    random = np.random.default_rng(0)
+    rows = [HOSTILE[name](random, n).astype(np.float32) for n in LENGTHS]
+    direct = ex.evaluate([ex.sum(row[None], axis=1) for row in rows], kernels="native")
+    fused = ex.evaluate(
+        [ex.sum(ex.tensor(row[None]) * 1.0, axis=1) for row in rows], kernels="native", without=["simplify"]
+    )
+    for row, value, other in zip(rows, direct, fused, strict=True):
+        additions = min(len(row) - 1, 15 + math.ceil(max(math.log2(len(row) / 256), 0)))
+        bound = additions * 2.0**-24 * math.fsum(np.abs(row.astype(float)))
+        assert abs(float(value[0]) - math.fsum(row.astype(float))) <= bound * 1.000001
+        assert same_bits(value, other)  # in tiles, too
+
+
+@pytest.mark.spec("K-4")
+@np.errstate(all="ignore")
+def test_sums_of_special_numbers_are_those_of_numpy() -> None:
+    x = np.zeros((8, 300), np.float32)
+    x[0] = -0.0
+    x[1:7, 299] = [np.nan, np.inf, -np.inf, 1e-45, -0.0, 3e38]
+    x[7, [3, 200]] = np.inf, -np.inf
+    (value,) = ex.evaluate([ex.sum(ex.tensor(x), axis=1)], kernels="native")
+    assert same_bits(value, np.sum(x, axis=1))
+    value = ex.evaluate(ex.sum(ex.tensor(np.concatenate([x] * 300)), axis=1), kernels="native")
+    assert same_bits(value.reshape(300, 8), np.tile(np.sum(x, axis=1), (300, 1)))
+
+
+@pytest.mark.spec("K-4")
+def test_rows_have_the_same_bits_in_every_run_and_any_number_of_rows() -> None:
+    """The order of a sum depends only on the row's length, so threads can compute any rows."""
+    x = np.random.default_rng(0).normal(size=(600, 1111)).astype(np.float32)
+
+    def value(part: Array) -> Array:
+        result: Array = ex.evaluate(ex.softmax(ex.tensor(part) * 3), kernels="native")
+        return result
+
+    whole = value(x)
+    assert same_bits(whole, value(x))
+    assert same_bits(whole[17:18], value(x[17:18]))
+    assert same_bits(whole[300:], value(x[300:]))
+
+
+@st.composite
+def row_programs(draw: st.DrawFn) -> ex.Expr:
+    """Draw programs with reductions of rows of operands that are broadcast, transposed and reversed."""
+    random = np.random.default_rng(draw(st.integers(0, 2**16)))
+    shape = draw(st.sampled_from([(3, 40), (5, 3, 33), (2, 3, 4, 9), (1, 4500), (70,)]))
+    axes = tuple(range(draw(st.integers(0, len(shape) - 1)), len(shape)))
+
+    def leaf() -> ex.Expr:
+        sizes = [size if draw(st.booleans()) else 1 for size in shape]
+        array = random.normal(size=sizes).astype(np.float32)
+        layout = draw(st.integers(0, 2))
+        return ex.tensor(np.asfortranarray(array) if layout == 1 else array[..., ::-1] if layout == 2 else array)
+
+    y = ex.tensor(random.normal(size=shape).astype(np.float32))
+    for _ in range(draw(st.integers(1, 3))):
+        for _ in range(draw(st.integers(0, 2))):
+            y = draw(st.sampled_from(BINARY))(draw(st.sampled_from(UNARY))(y * 0.5), leaf())
+        kind = draw(st.integers(0, 3))
+        if kind == 0:
+            y = draw(st.sampled_from((ex.softmax, ex.log_softmax)))(y, axis=axes)
+        elif kind == 1:
+            y = y - draw(st.sampled_from((ex.mean, ex.max, ex.min)))(y, axis=axes, keepdims=True)
+        elif kind == 2:
+            y = y * ex.rsqrt(ex.mean(ex.square(y), axis=axes, keepdims=True) + 1e-3)
+    return draw(st.sampled_from((ex.sum, ex.mean, ex.max, ex.logsumexp, lambda y, axis: y * 2)))(y, axis=axes)
+
+
+@pytest.mark.spec("K-1", "K-4")
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(root=row_programs())
+def test_random_programs_of_rows_have_the_values_of_numpy(root: ex.Expr) -> None:
+    scale = math.prod(root.operands[0].shape) if root.operands else 1
+    np.testing.assert_allclose(
+        ex.evaluate(root, kernels="native"), ex.evaluate(root), rtol=2e-5, atol=2e-6 * max(scale, 10)
+    )

@@ -1,0 +1,37 @@
+"""Compiled kernels as the default of all plans, for tests that do not choose kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from explorer.plan.options import Options
+from explorer.plan.passes import codegen
+from explorer.run.native import library
+
+
+@contextmanager
+def compiled_by_default() -> Iterator[None]:
+    """Compile kernels of any size, in a temporary folder.
+
+    Plans without fusion and plans with custom passes are as before, because tests compare other plans with them.
+    """
+    assert library.compiler() is not None, library.NO_COMPILER
+    original = Options.__init__
+
+    def initialize(self: Options, without: tuple[str, ...] = (), **options: Any) -> None:
+        if "passes" not in options and "fuse" not in without:
+            options["kernels"] = "native"
+        original(self, without, **options)
+
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "cache_folder", lambda: Path(folder))
+        patch.setattr(codegen, "_ELEMENTS", 1)
+        patch.setattr(codegen, "_FLOPS", 1)
+        patch.setattr(Options, "__init__", initialize)
+        yield
