@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 
 import nbformat
@@ -89,7 +90,9 @@ def test_a_tutorial_that_was_run_in_jupyterlab_and_stripped_is_as_it_was(lab, la
     stripped = nbformat.read(lab.root / name, as_version=4)
     without_machine(stripped)
     nbformat.write(stripped, lab.root / name)
-    assert (lab.root / name).read_bytes() == committed
+    lines = (lab.root / name).read_text(encoding="utf-8").splitlines(keepends=True)
+    difference = difflib.unified_diff(committed.decode().splitlines(keepends=True), lines, "committed", "run")
+    assert (lab.root / name).read_bytes() == committed, "".join(difference)
 
 
 @pytest.mark.spec("V-22")
