@@ -34,6 +34,13 @@ TIMEOUT = 300
 it"""
 LONGEST = 1800
 """maximum seconds of the tests without a mutant"""
+_MEMORY = 8 << 30
+"""maximum bytes of a test process: a mutant whose loop does not end raises MemoryError before the machine has none"""
+_PYTEST = f"""
+import resource, sys, pytest
+resource.setrlimit(resource.RLIMIT_AS, ({_MEMORY}, {_MEMORY}))
+sys.exit(pytest.main(sys.argv[1:]))
+"""
 _KILLED, _SURVIVED = 1, 0
 _FAILED = ("FAILED", "ERROR")
 
@@ -120,7 +127,7 @@ class Copy:
             self._forget_compiled(path)
 
     def _run(self, tests: Sequence[str], limit: float) -> tuple[int, str]:
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
+        command = [sys.executable, "-c", _PYTEST, "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
         command += ["-p", "no:nbval"]  # importing it takes longer than most tests
         command += ["--hypothesis-profile", "first", *tests]
         settings = {
