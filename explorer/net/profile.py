@@ -1,7 +1,8 @@
 """Profiles of nets, with the time, flops and bytes of each operator and of each operator type.
 
 A kernel that computes several operators is one row, because their times cannot be separated. Times are medians over
-several warm runs. Flops and bytes are computed from shapes.
+several warm runs. Flops and bytes are computed from shapes. Kernels that run only once, before the first run, are not
+in the tables.
 """
 
 from __future__ import annotations
@@ -45,8 +46,12 @@ class Profile:
     [(('relu',), ('Relu',), 2)]
     """
 
-    def __init__(self, name: str, rows: Sequence[ProfileRow], runs: int, runtime: str = "") -> None:
+    def __init__(
+        self, name: str, rows: Sequence[ProfileRow], runs: int, runtime: str = "", once: Sequence[ProfileRow] = ()
+    ) -> None:
         self.name, self.rows, self.runs = name, tuple(rows), runs
+        self.once = tuple(once)
+        """kernels that run only once, before the first run, with their estimated times; ``rows`` has the others"""
         self.runtime = runtime
         """name and version of the runtime that was measured; "" for Explorer"""
 
@@ -85,6 +90,11 @@ class Profile:
         if by != "operator":
             by_type = [(f"{_types_text(row)} ×{_count(row)}", row) for row in self.by_type()]
             lines += ["", *_table("type", by_type, self.micros)]
+        if self.once:
+            names = dict.fromkeys(name for row in self.once for name in row.operators)
+            listed = [*names][:_SLOWEST] + [f"{len(names) - _SLOWEST:,} more"] * (len(names) > _SLOWEST)
+            kernels, micros = counted_text(len(self.once), "kernel"), sum(row.micros for row in self.once)
+            lines += ["", f"once, before the first run: {kernels} of {', '.join(listed)}, {micros:,.1f} µs estimated"]
         return "\n".join(map(visible, lines))
 
     def records(self, by: str = "operator") -> list[dict[str, Any]]:
@@ -122,21 +132,23 @@ def profile(program: Program, builder: NetBuilder, timings: Sequence[Timing]) ->
         operator = operators[id(scope)] if scope is not None else None
         return (operator.name, operator.type) if operator is not None else (node.operation.label, node.operation.label)
 
-    rows = []
+    rows: list[ProfileRow] = []
+    once: list[ProfileRow] = []
     for index, kernel in enumerate(program.planned.schedule.kernels):
         owners = dict.fromkeys(operator_of(node) for node in kernel.nodes)
         moved = sum(read.type.nbytes for read in kernel.reads) + kernel.cost.bytes
-        rows.append(
+        # The median ignores single slow runs, such as the first run of a new shape.
+        measured = median([(timing.ended[index] - timing.began[index]) / 1000 for timing in timings])
+        (once if kernel.constant else rows).append(
             ProfileRow(
                 tuple(name for name, _ in owners),
                 tuple(type for _, type in owners),
-                # The median ignores single slow runs, such as the first run of a new shape.
-                median([(timing.ended[index] - timing.began[index]) / 1000 for timing in timings]),
+                kernel.cost.estimate if kernel.constant else measured,
                 kernel.cost.flops,
                 moved,
             )
         )
-    return Profile(builder.definition.name, rows, len(timings))
+    return Profile(builder.definition.name, rows, len(timings), once=once)
 
 
 def _types_text(row: ProfileRow) -> str:

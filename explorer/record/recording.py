@@ -37,6 +37,7 @@ from explorer.record.rows import (
     Stage,
     Summary,
     Type,
+    total,
 )
 
 
@@ -106,6 +107,8 @@ class Recording:
     """kernel → where it runs, if another compiler or runtime reports it"""
     codes: dict[int, Code] = field(default_factory=dict)
     """kernel → the code that computes it, if it is known"""
+    once: list[int] = field(default_factory=list)
+    """kernels that run only once, before the first run, because their results depend on no input"""
     schedule: Schedule | None = None
     run: Run | None = None
 
@@ -131,6 +134,19 @@ class Recording:
     def provenance(self) -> Provenance:
         """Map between kernels and the recorded nodes and lines that they compute; it is computed at each access."""
         return provenance(self)
+
+    def estimate(self, *, once: bool = False) -> float | None:
+        """Return the estimated time of each run in µs, without kernels that run only once; None if it is unknown.
+
+        With ``once``, return the time of these kernels.
+        """
+        rest, kernels = {*self.once}, self.schedule.kernels if self.schedule else ()
+        return total([kernel.estimate for index, kernel in enumerate(kernels) if (index in rest) is once])
+
+    @property
+    def once_in_run(self) -> frozenset[int]:
+        """The kernels whose measured time is not part of later runs: those that run once, in a first run."""
+        return frozenset() if self.run is None or self.run.warm else frozenset(self.once)
 
     def kernels_of(self) -> dict[int, tuple[int, ...]]:
         """Return node → indices of the kernels that compute it; several if it is computed again."""

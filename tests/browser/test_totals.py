@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 import explorer as ex
 from explorer import layers
+from explorer.record.reasons import micros_text
 from explorer.view.layout.placed_model import draw
 from explorer.view.model.totals import leaves_of
 from explorer.view.payload.view_payload import payload
@@ -155,7 +156,9 @@ def test_a_convolution_has_the_time_of_the_one_that_absorbs_a_batch_norm(show):
     rows = rows_inside(view)
     times = {name: micros(time) for name, (_, time) in rows.items()}
     assert times["c"] == max(times.values())
-    assert {name: lines[1:] for name, (lines, _) in rows.items() if lines[1:]} == {"b": ["partly computed in c"]}
+    assert {name: lines[1:] for name, (lines, _) in rows.items() if lines[1:]} == {
+        "b": ["partly computed in c", "and 8.15 µs once"]
+    }
 
 
 @pytest.mark.spec("Q-2", headline=True)
@@ -173,6 +176,54 @@ def test_a_row_says_where_the_work_of_a_box_is_done(show):
     assert micros(rows["product"][1]) > micros(rows["scale"][1])
     view.locator(".ex-inside button", has_text="scale").click()
     expect(view.locator(".ex-costs")).to_contain_text("partly computed in product")
+
+
+@pytest.mark.spec("Q-2", "V-19")
+@pytest.mark.parametrize("run", [False, True])
+def test_times_of_runs_are_apart_from_what_is_computed_once(module, show, run):
+    """Boxes, canvas, heat and the slowest kernels show the time of each run; what is computed once has its own line."""
+    recording = sample.weighted(run)
+    (once,), kernels = recording.once, recording.schedule.kernels
+    steps = recording.run.steps if run else ()
+    times = {step.kernel: step.micros for step in steps} or {at: each.estimate for at, each in enumerate(kernels)}
+    before = times.pop(once)
+    each = sum(times.values())
+    assert min(before, each) > 1
+    whole = module(
+        """(explorer, data) => new explorer.Totals(new explorer.Trace(data)).at(data.recording.decisions.length)
+            .map(({ time, once }) => [time, once])""",
+        payload(recording),
+    )
+    assert whole[0] == [pytest.approx(each), pytest.approx(before)]
+    view = show(recording, start="depth=0")
+    press(view, "End", "[", "]")
+    rows = rows_inside(view)
+    assert (rows["weight"][1], f"and {micros_text(before)} once" in rows["weight"][0]) == ("–", True)
+    assert rows["product"][1] == micros_text(each)
+    costs = view.locator(".ex-costs").first
+    expect(costs.locator("dt", has_text="once, before the first run").locator("+ dd")).to_have_text(micros_text(before))
+    expect(view.locator(".ex-slowest ~ .ex-soft")).to_contain_text([f"and {micros_text(before)} once"])
+    expect(view.locator(f".ex-slowest [data-kernel='{once}']")).to_have_count(0)
+    if run:
+        expect(box(view, "weight").locator(".ex-second").last).to_have_text(f"{micros_text(before)} once")
+    press(view, "h")
+    expect(view.locator(".ex-legend")).to_contain_text(micros_text(each))
+    shares = [
+        box(view, name).evaluate("box => box.style.getPropertyValue('--ex-share')") for name in ("weight", "product")
+    ]
+    assert shares == ["0%", "100%"]
+    view.locator(".ex-inside button", has_text="weight").click()
+    expect(view.locator(".ex-costs").first).not_to_contain_text("0 µs")
+
+
+@pytest.mark.spec("Q-2")
+def test_a_warm_run_says_what_was_computed_before_it(show):
+    """A kernel that runs once has no time of its own in a later run, and none is invented."""
+    recording = sample.weighted()
+    view = show(replace(recording, run=replace(recording.run, warm=True)), start="depth=9")
+    press(view, "End", "[", "]")
+    expect(view.locator(".ex-frame-label", has_text="computed before")).to_have_count(1)
+    expect(view.locator(".ex-costs").first).not_to_contain_text("once")
 
 
 @pytest.mark.spec("Q-2", "V-19")

@@ -6,7 +6,11 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 import explorer as ex
+from explorer.core.ir.function import Parameter
+from explorer.core.types.tensor_type import TensorType
 from explorer.record import (
     Body,
     Decision,
@@ -452,6 +456,21 @@ def hostile() -> Recording:
     make.stage("simplify", "rewrite", nodes=7)
     make.decide(HOSTILE[0], "x", "{node} " + HOSTILE[2], (last,), applied=False, node={"node": last})
     return make.roots(last)
+
+
+def weighted(run: bool = True) -> Recording:
+    """A program that multiplies its input with a function of a weight, which is computed once, in another box."""
+    x = Parameter(TensorType((64, 64), "float32"), "x")()
+    w = ex.tensor(np.full((64, 64), 0.5, np.float32), name="w")
+    with ex.scope("weight"):
+        square = ex.exp(w @ w)
+    with ex.scope("product"):
+        y = ex.tanh(x @ square) @ w
+    plan = ex.EvalPlan()
+    plan.register(y)
+    if run:
+        plan.eval({x: np.ones((64, 64), np.float32)})
+    return plan.prepare().recording if not run else plan.recording
 
 
 def resnet() -> Recording:

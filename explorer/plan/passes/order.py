@@ -177,7 +177,7 @@ class Order(Pass):
             runs_until=tuple(runs_until),
         )
         if self.lanes > 1:
-            sequential_us = sum([priced[index].cost.estimate for index in begin_order])
+            sequential_us = sum([_micros(kernel) for kernel in priced])
             self._record(graph, ordered, chain_count, concurrent_us, sequential_us)
         graph.schedule = ordered
 
@@ -202,7 +202,7 @@ class Order(Pass):
             if self.lanes == 1:
                 queue.end(index)
                 continue
-            heapq.heappush(running, (now + kernels[index].cost.estimate, position, index))
+            heapq.heappush(running, (now + _micros(kernels[index]), position, index))
             # If no kernel is ready, or if all lanes are busy, advance the time to the next end of a kernel. All kernels
             # that have ended by then are processed.
             while running and (not queue.ready or len(running) == self.lanes or running[0][0] <= now):
@@ -267,6 +267,11 @@ class Order(Pass):
             graph.decide(self.rule, self.together, facts, overlapping)
         elif kernels:
             graph.decline(self.rule, self.nothing_independent, facts, kernels[-1].result, estimated_cost_us=0.0)
+
+
+def _micros(kernel: Kernel) -> float:
+    """Return the estimated time of a kernel in every run; constants are computed before the first run."""
+    return 0.0 if kernel.constant else kernel.cost.estimate
 
 
 def _producers_and_users(

@@ -147,7 +147,7 @@ def counts_of(recording: Recording) -> dict[str, float | None]:
         kernels = schedule.kernels
         # Returned results are never temporary.
         temporary = [kernel for kernel in kernels if kernel.bytes and kernel.nodes[-1] not in roots]
-        estimate = total(kernel.estimate for kernel in kernels)
+        estimate = recording.estimate()
         counts |= {
             "kernels": len(kernels),
             "flops": total(kernel.flops for kernel in kernels),

@@ -23,8 +23,8 @@ SCHEMA = 2
 """Version of the JSON form; it increases when the meaning of a field changes."""
 OPTIONAL = (
     "authors", "codes", "compositions", "declined_edges", "dimensions", "explanations", "gradients", "interface",
-    "layers", "leaf_values",
-    "metadata", "operator_types", "operators", "placements", "ports", "shared_leaves", "source_texts", "variables",
+    "layers", "leaf_values", "metadata", "once",
+    "operator_types", "operators", "placements", "ports", "shared_leaves", "source_texts", "variables",
 )  # fmt: skip
 """tables that are omitted if they are empty; older recordings without these tables can therefore be read"""
 _SCALARS = frozenset({int, str, float})

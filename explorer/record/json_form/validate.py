@@ -241,6 +241,7 @@ def _check_run(recording: Recording) -> None:
         _rows("schedule.kernels.buffer", buffers, "buffers", len(schedule.buffers) if schedule else 0, -1)
     _rows("placements", list(recording.placements), "schedule.kernels", len(kernels))
     _rows("codes", list(recording.codes), "schedule.kernels", len(kernels))
+    _rows("once", recording.once, "schedule.kernels", len(kernels))
     for code in recording.codes.values():
         count = code.text.count("\n") + 1
         _rows("codes.lines", [line for line, _ in code.lines], "the code's lines", count + 1, 1)

@@ -200,7 +200,7 @@ def _is_applied(planned: Plan, decision: PlanDecision, node: Expr, images: Image
 
 
 def _price(planned: Plan) -> float:
-    return sum([kernel.cost.estimate for kernel in planned.schedule.kernels])
+    return sum([kernel.cost.estimate for kernel in planned.schedule.kernels if not kernel.constant])
 
 
 Changes: TypeAlias = Iterator[Counterfactual]

@@ -79,6 +79,7 @@ def build(
     recording.compositions = compositions(recording, numbers(nodes))
     interface.record(recording, ids, tables.boxes)
     recording.schedule, recording.codes = schedule(planned, ids), codes(planned, recording, ids)
+    recording.once = [index for index, kernel in enumerate(planned.schedule.kernels) if kernel.constant]
     subjects = [tuple([ids[node.uid] for node in decision.subjects]) for decision in graph.decisions]
     produced = [tuple([ids[n.uid] for n in decision.produced if n.uid in ids]) for decision in graph.decisions]
     measured = _batch_times(recording, graph, subjects, produced, run.steps) if run is not None else {}

@@ -21,6 +21,7 @@ def chrome_trace(recording: Recording) -> str:
     events: list[dict[str, Any]] = [_named("process_name", 0, f"{visible(recording.title) or 'run'} · {run.executor}")]
     threads = sorted({step.thread for step in run.steps})
     events += [_named("thread_name", thread, f"worker {thread}" if thread else "calling thread") for thread in threads]
+    once = {*recording.once}
     for step in sorted(run.steps, key=lambda step: step.start):
         kernel = schedule.kernels[step.kernel]
         result = kernel.nodes[-1]
@@ -31,6 +32,7 @@ def chrome_trace(recording: Recording) -> str:
             "flops": kernel.flops,
             "bytes": kernel.bytes,
             "estimated_us": kernel.estimate,
+            "once": True if step.kernel in once else None,
         }
         event = {"name": visible(recording.label(result)), "cat": "kernel", "ph": "X", "pid": 0, "tid": step.thread}
         arguments = {name: value for name, value in known.items() if value is not None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from explorer.record import Decision, Recording
 from explorer.record.batches import Batch, batches, together
 from explorer.record.escape import visible
-from explorer.record.reasons import micros_text
+from explorer.record.reasons import counted_text, micros_text
 from explorer.view.export.decision_lines import decision_line
 from explorer.view.model.decision_facts import NOT_RUN
 from explorer.view.model.stage_texts import machine_text
@@ -17,12 +17,18 @@ _LISTED = 20
 
 
 def times(recording: Recording) -> str:
-    """Return the kernels with the longest estimated times, and their share; "" for fewer than two kernels.
+    """Return the kernels with the longest estimated times, and their share of a run; "" for fewer than two kernels.
 
-    Times measured in a run are left out, because they differ between runs.
+    Kernels that run only once, before the first run, are summed up. Times measured in a run are left out, because they
+    differ between runs.
     """
     kernels = recording.schedule.kernels if recording.schedule else ()
-    known = [(kernel.estimate, number) for number, kernel in enumerate(kernels) if kernel.estimate is not None]
+    skipped = {*recording.once}
+    known = [
+        (kernel.estimate, number)
+        for number, kernel in enumerate(kernels)
+        if kernel.estimate is not None and number not in skipped
+    ]
     whole = sum(time for time, _ in known)
     if len(known) < 2 or not whole:
         return ""
@@ -34,6 +40,10 @@ def times(recording: Recording) -> str:
         lines.append(f"  {micros_text(time):>8}  {100 * time / whole:>3.0f} %  kernel {number + 1}: {named}")
     rest = len(known) - _SLOWEST
     lines += [f"  … and {rest:,} more"] * (rest > 0)
+    if once := recording.estimate(once=True):
+        lines.append(
+            f"  {micros_text(once):>8}         once, before the first run: {counted_text(len(skipped), 'kernel')}"
+        )
     return "\n".join(visible(line) for line in lines) + "\n"
 
 

@@ -83,7 +83,7 @@ def _decisions(recording: Recording) -> dict[str, list[Any]]:
 def _kernels(recording: Recording) -> dict[str, list[Any]]:
     rows = recording.schedule.kernels if recording.schedule else ()
     steps = {step.kernel: step for step in recording.run.steps} if recording.run else {}
-    measured = [steps.get(index) for index in range(len(rows))]
+    measured, once = [steps.get(index) for index in range(len(rows))], {*recording.once}
     return {
         "label": [visible(recording.label(row.nodes[-1])) for row in rows],
         "nodes": [row.nodes for row in rows],
@@ -93,6 +93,7 @@ def _kernels(recording: Recording) -> dict[str, list[Any]]:
         "live_bytes": [row.live for row in rows],
         "buffer": [row.buffer for row in rows],
         "in_place": [row.in_place for row in rows],
+        "once": [index in once for index in range(len(rows))],
         "estimated_us": [row.estimate for row in rows],
         "start_us": [step.start if step else None for step in measured],
         "time_us": [step.micros if step else None for step in measured],

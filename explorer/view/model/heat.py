@@ -156,8 +156,9 @@ def time_difference(before: Recording, after: Recording) -> dict[int, float]:
 
 
 def _micros(recording: Recording) -> dict[int, float]:
-    """Return the time in µs of each kernel in the run; 0 for a kernel that was skipped because its value was known."""
+    """Return the time in µs of each kernel in every run; 0 for a kernel that is skipped because its value is known."""
     times = dict.fromkeys(range(len(recording.schedule.kernels) if recording.schedule else 0), 0.0)
+    once = recording.once_in_run
     for step in recording.run.steps if recording.run else ():
-        times[step.kernel] += step.micros
+        times[step.kernel] += 0 if step.kernel in once else step.micros
     return times

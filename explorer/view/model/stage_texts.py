@@ -103,14 +103,14 @@ def live_values_text(recording: Recording) -> str:
     lives = [kernel.live or 0 for kernel in kernels]
     if not any(lives) or all(kernel.buffer is None for kernel in kernels):
         return ""
-    peak, name = lives.index(max(lives)), node_names(recording)
+    peak, name, once = lives.index(max(lives)), node_names(recording), {*recording.once}
     freed = {node: index for index, kernel in enumerate(kernels) for node in kernel.frees}
     values = [
         (kernel.bytes, name(kernel.nodes[-1]))
-        for kernel in kernels[: peak + 1]
+        for index, kernel in enumerate(kernels[: peak + 1])
         # Values computed once for all runs do not belong to the memory of a single run.
         if kernel.buffer is not None
-        and not (kernel.buffer < 0 and (not kernel.bytes or kernel.pick_reason == "constant"))
+        and not (kernel.buffer < 0 and (not kernel.bytes or index in once))
         and freed.get(kernel.nodes[-1], peak) >= peak
     ]
     if kernels[peak].workspace:
@@ -202,8 +202,11 @@ def _ordered(recording: Recording, number: int) -> list[str]:
     widest = max(Counter(levels).values(), default=0)
     if len(levels) > 1 and None not in levels:
         kernels += f", up to {widest} at a time" if widest > 1 else ", each of which needs the one before"
-    estimate = total(kernel.estimate for kernel in schedule.kernels)
-    return [kernels, *([] if estimate is None else [f"{micros_text(estimate)} estimated"])]
+    estimate, once = recording.estimate(), recording.estimate(once=True)
+    if estimate is None:
+        return [kernels]
+    each = f" for each run, and {micros_text(once)} once, before the first run" if once else ""
+    return [kernels, f"{micros_text(estimate)} estimated{each}"]
 
 
 def _placed(recording: Recording, number: int) -> list[str]:
@@ -231,11 +234,15 @@ def _ran(recording: Recording, number: int) -> list[str]:
         return ["nothing ran"]
     if not run.steps:
         return [f"the run took {micros_text(run.micros)} in a {_condition(run)}"]
-    estimate = total(schedule.kernels[step.kernel].estimate for step in run.steps)
+    skipped = {*recording.once} if run.warm else frozenset()
+    estimate = total(schedule.kernels[step.kernel].estimate for step in run.steps if step.kernel not in skipped)
     sentence = f"{counted_text(len(run.steps), 'kernel')} took {micros_text(run.micros)} in a {_condition(run)}"
     if estimate:
         ratio = f"{run.micros / estimate:.3g} times the {micros_text(estimate)} estimated for {machine_text(recording)}"
         sentence = f"{sentence}, {ratio}"
+    once = sum(step.micros for step in run.steps if step.kernel in recording.once_in_run)
+    if once:
+        sentence = f"{sentence}; {micros_text(once)} of it will not be needed in later runs"
     when = "between its kernels" if run.watched else "in a run before it"
     values = [f"statistics of values were recorded {when}"] * bool(run.values)
     return ["; ".join([sentence, *values])]

@@ -216,6 +216,8 @@ class RecordingTables(TypedDict):
     """decision → who states it"""
     placements: NotRequired[dict[int, Placement]]
     """kernel → where it runs"""
+    once: NotRequired[list[int]]
+    """kernels that run only once, before the first run"""
     codes: NotRequired[dict[int, CodeTable]]
     """kernel → its code"""
     variables: NotRequired[dict[int, str]]

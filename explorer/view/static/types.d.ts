@@ -306,6 +306,7 @@ export interface RecordingTables {
   compositions?: Composition[];
   authors?: Record<number, string>;
   placements?: Record<number, Placement>;
+  once?: number[];
   codes?: Record<number, CodeTable>;
   variables?: Record<number, string>;
   leaf_values?: Record<number, Summary>;

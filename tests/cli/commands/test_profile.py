@@ -11,6 +11,7 @@ import pytest
 
 import explorer as ex
 from explorer.cli import main
+from tests.support.pnnx_models import opened
 
 ASSETS = Path(__file__).parents[3] / "assets"
 DIGITS = str(ASSETS / "digits.onnx")
@@ -45,6 +46,19 @@ def test_the_times_of_operators_are_printed_and_written(capsys: pytest.CaptureFi
     assert "/conv1/Conv" not in Path("out.txt").read_text()
     assert main(["profile", DIGITS, *IMAGES, "-o", "out.html"]) == 0
     assert '"heat":"time"' in Path("out.html").read_text()
+
+
+@pytest.mark.spec("Q-2")
+def test_what_is_computed_once_is_not_in_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    """Products of weights are computed before the first run, so they are in one line, without rates."""
+    opened("convbn_opt0").save("model.pnnx.param")
+    assert main(["profile", "model.pnnx.param", "--runs", "1"]) == 0
+    last = capsys.readouterr().out.strip().splitlines()[-1]
+    assert re.fullmatch(r"once, before the first run: 5 kernels of b, 8.1 µs estimated", last)
+    assert main(["profile", "model.pnnx.param", "--runs", "1", "-o", "out.json"]) == 0
+    recording = ex.open("model.pnnx.param").preview_plan().recording
+    assert recording.schedule is not None
+    assert len(json.loads(Path("out.json").read_text())) == len(recording.schedule.kernels) - 5
 
 
 def test_inputs_of_the_declared_types_are_drawn_without_a_file(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,9 +9,12 @@ import pytest
 
 import explorer as ex
 from explorer.record import Recording
-from explorer.record.compare.comparison import compare
+from explorer.record.compare.comparison import compare, counts_of
+from explorer.record.reasons import micros_text
 from explorer.view.compare.pair_payload import counted
 from explorer.view.export.cost_report import costs, times
+from explorer.view.export.pandas_tables import to_pandas
+from explorer.view.model.heat import time_difference
 from explorer.view.model.stage_texts import machine_text, stage_result
 from tests.view import sample
 
@@ -43,6 +46,45 @@ def test_the_slowest_kernels_are_listed_by_their_estimates() -> None:
     plan.register(x @ x)
     assert times(plan.prepare().recording) == ""
     assert "where the time is" not in plan.explain()
+
+
+@pytest.mark.spec("Q-2")
+def test_estimates_of_a_run_exclude_what_is_computed_once() -> None:
+    """What depends only on a weight is in no sum over a run: not in texts, comparisons, or alternatives."""
+    recording = sample.weighted(run=False)
+    assert recording.schedule is not None
+    (once,) = recording.once
+    estimates = [kernel.estimate or 0 for kernel in recording.schedule.kernels]
+    assert recording.estimate(once=True) == estimates[once] > 10
+    assert recording.estimate() == pytest.approx(sum(estimates) - estimates[once])
+    assert counts_of(recording)["estimated_us"] == pytest.approx(recording.estimate())
+    share, text = micros_text(estimates[once]), times(recording)
+    assert f"where the time is: {micros_text(recording.estimate() or 0)} estimated" in text
+    assert f"{share}         once, before the first run: 1 kernel" in text
+    assert f"kernel {once + 1}:" not in text
+    order = next(number for number, stage in enumerate(recording.stages) if stage.kind == "order")
+    assert f"estimated for each run, and {share} once, before the first run" in stage_result(recording, order)
+    pytest.importorskip("pandas")
+    assert to_pandas(recording).kernels["once"].tolist() == [index == once for index in range(len(estimates))]
+
+
+@pytest.mark.spec("Q-2")
+@pytest.mark.parametrize("warm", [False, True])
+def test_a_run_is_compared_with_the_estimate_of_what_it_computed(warm: bool) -> None:
+    """The first run includes what is computed once, and says how much of it later runs do not need."""
+    recording = sample.weighted()
+    assert recording.run is not None
+    recording = replace(recording, run=replace(recording.run, warm=warm))
+    (once,) = recording.once
+    whole = (recording.estimate() or 0) + (0 if warm else recording.estimate(once=True) or 0)
+    result = stage_result(recording, len(recording.stages) - 1)
+    assert f"the {micros_text(whole)} estimated" in result
+    assert ("of it will not be needed in later runs" in result) is not warm
+    twice = slower(recording, 2.0)
+    assert twice.run is not None
+    steps = [replace(step, micros=step.micros + 1000 * (step.kernel == once)) for step in twice.run.steps]
+    change = time_difference(recording, replace(twice, run=replace(twice.run, steps=tuple(steps))))
+    assert sum(change.values()) == pytest.approx(1000 if warm else 0)
 
 
 @pytest.mark.spec("V-5")

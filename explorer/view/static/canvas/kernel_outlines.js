@@ -1,7 +1,7 @@
 // Outlines of fused kernels and batches around their members.
 
 import { put, say, svg } from "../dom.js";
-import { grouped, microsText } from "../data/number_format.js";
+import { grouped } from "../data/number_format.js";
 import { besides } from "../scene/direction.js";
 import { Outline } from "../scene/outlines.js";
 import { KernelTime } from "./kernel_time.js";
@@ -47,7 +47,7 @@ export class FrameView {
     say(this.number, frame.number ? grouped(frame.number) : "");
     put(this.number, "x", x - SPACING.number);
     put(this.number, "y", besides(placement.layout, y, bottom - y));
-    this.time.show(frame.micros ? microsText(frame.micros) : "", this.shapes.at(-1), placement);
+    this.time.show(frame.time, this.shapes.at(-1), placement);
   }
 }
 

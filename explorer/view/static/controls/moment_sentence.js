@@ -113,7 +113,7 @@ export function kernelSaying(trace, moment, plain) {
   return {
     place: `step ${grouped(index + 1)} of ${grouped(trace.steps.length)}`,
     verdict: "",
-    fragments: [...nodes, plain(` took ${microsText(step.micros)}${estimate}${live}${frees}.`)],
+    fragments: [...nodes, plain(` took ${microsText(step.micros)}${trace.isOnce(moment.kernel) ? " once" : ""}${estimate}${live}${frees}.`)],
   };
 }
 

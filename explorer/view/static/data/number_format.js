@@ -68,6 +68,11 @@ export function microsText(micros) {
   return micros < 1000 * ROUNDS_UP ? `${general(micros / 1000)} ms` : `${general(micros / 1e6)} s`;
 }
 
+/** Format a time that is not part of every run, "3.4 µs once". @param {number} micros */
+export function onceText(micros) {
+  return `${microsText(micros)} once`;
+}
+
 /** Format an integer with commas. @param {number} value */
 export function grouped(value) {
   return String(value).replace(/\B(?=(\d{3})+$)/g, ",");

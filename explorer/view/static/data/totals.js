@@ -5,10 +5,11 @@ import { RowIndex } from "./row_index.js";
 
 /**
  * @typedef {{nodes: number, operations: number, parameters: number, weights: number, others: number, flops: number, bytes: number,
- *   time: number, [metric: string]: number}} Cost
+ *   time: number, once: number, [metric: string]: number}} Cost
  *   `parameters` counts the elements of layers' and file operators' leaves, and `weights` their bytes; `others` counts the
  *   elements of the other leaves, the inputs of the program. A tensor with several leaves in a box counts once. `bytes` counts the bytes written: kernel results, not values
- *   passed on inside a kernel. `time` is in µs.
+ *   passed on inside a kernel. `time` is in µs of every run,
+ *   and `once` in µs before the first run.
  */
 
 /**
@@ -86,7 +87,9 @@ export class Totals {
   constructor(trace) {
     this.trace = trace;
     this.time = trace.timeOf;
-    this.slotTimes = trace.layout.slots.map((slot) => slot.nodes.reduce((sum, node) => sum + this.time[node], 0));
+    const ofSlots = (/** @type {Float64Array} */ times) => trace.layout.slots.map((slot) => slot.nodes.reduce((sum, node) => sum + times[node], 0));
+    this.slotTimes = ofSlots(trace.timeOf);
+    this.slotOnce = ofSlots(trace.onceOf);
     const metrics = trace.metrics.map((metric) => (metric.name === INTENSITY ? { ...metric, ...intensity(trace) } : metric));
     /** @type {Metric[]} the metrics that have values */ this.metrics = metrics.filter(({ name }) => (name === "time" ? this.clock : !name.startsWith("flops") || trace.nodes.flops.some((flops) => flops !== null)));
     /** the metrics with values for each node, and the names of their sums */
@@ -137,7 +140,7 @@ export class Totals {
     const main = most([...inside].filter((node) => born[node] < 0 && (flops[node] || bytes[node]) && this.#isOperation(node)));
     const final = trace.resolver(trace.decisions.length);
     // If the operation has a part of its kernel's time, the box does its work itself.
-    if (main < 0 || (inside.has(final[main]) && this.time[final[main]])) return -1;
+    if (main < 0 || (inside.has(final[main]) && (this.time[final[main]] || trace.onceOf[final[main]]))) return -1;
     const kernel = this.#kernelAfter(main, final);
     const worker = kernel < 0 ? -1 : most(trace.kernels[kernel].nodes);
     return inside.has(worker) ? -1 : worker;
@@ -229,6 +232,7 @@ export class Totals {
       for (const node of slot.nodes) if (trace.exists(node, position)) this.#enter(box, node);
       // A run belongs to the final graph, so its times are shown at their final slots at every position.
       box.time += this.slotTimes[index];
+      box.once += this.slotOnce[index];
     });
     this.#subtractRepeated(position);
     // Visit inner boxes first, so that one addition for each box is enough.
@@ -265,7 +269,7 @@ export class Totals {
   }
 
   #nothing() {
-    const sums = { nodes: 0, operations: 0, parameters: 0, weights: 0, others: 0, flops: 0, bytes: 0, time: 0 };
+    const sums = { nodes: 0, operations: 0, parameters: 0, weights: 0, others: 0, flops: 0, bytes: 0, time: 0, once: 0 };
     for (const { sum, per, most, count } of this.own) [sums[sum], sums[per], sums[most], sums[count]] = [0, 0, -Infinity, 0];
     return sums;
   }

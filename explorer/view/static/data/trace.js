@@ -1,5 +1,6 @@
 // Recording with the lookup tables that views need.
 
+import { microsText, onceText } from "./number_format.js";
 import { OperandNames } from "./operand_names.js";
 import { RowIndex } from "./row_index.js";
 import { Substitutions } from "./substitutions.js";
@@ -77,18 +78,25 @@ export class Trace {
     this.kernelsOf = new RowIndex(this.count, (enter) => this.kernels.forEach(({ nodes }, index) => nodes.forEach((node) => enter(node, index))));
     this.steps = this.recording.run?.steps ?? [];
     this.stepOf = new Map(this.steps.map((step, index) => [step.kernel, index]));
-    this.slowest = this.steps.reduce((most, step) => Math.max(most, step.micros), 1e-9);
+    const isWarm = this.recording.run?.warm;
+    const once = new Set(this.recording.once);
+    /** kernels that run only once, before the first run */ this.once = once;
+    /** Whether the time of a kernel, measured or estimated, is not part of every run. @type {(kernel: number) => boolean} */
+    this.isOnce = (kernel) => once.has(kernel) && !(this.steps.length && isWarm);
+    this.slowest = this.steps.reduce((most, step) => (this.isOnce(step.kernel) ? most : Math.max(most, step.micros)), 1e-9);
     this.values = { ...this.recording.leaf_values, ...this.recording.run?.values };
-    /** @type {[kernel: number, micros: number][]} the measured times of the kernels that ran, or else the estimated times */
-    this.clocked = this.steps.length ? this.steps.map((step) => [step.kernel, step.micros]) : this.kernels.map(({ estimate }, kernel) => [kernel, estimate ?? 0]);
-    /** node → its µs */ this.timeOf = this.#times();
+    /** @type {[kernel: number, micros: number][]} the measured times in every run of the kernels that ran, or else the estimated times */
+    const clocked = this.steps.length ? this.steps.map((step) => [step.kernel, step.micros]) : this.kernels.map(({ estimate }, kernel) => [kernel, estimate ?? 0]);
+    this.clocked = clocked.filter(([kernel]) => !this.isOnce(kernel));
+    /** node → its µs in every run */ this.timeOf = this.#times(this.clocked);
+    /** node → its µs before the first run */ this.onceOf = this.#times(clocked.filter(([kernel]) => this.isOnce(kernel)));
   }
 
   /** Return the µs of each node. A kernel's time is divided among its nodes in proportion to their flops, or assigned to its result if they have none. */
-  #times() {
+  #times(/** @type {[kernel: number, micros: number][]} */ clocked) {
     const time = new Float64Array(this.count);
     const { flops } = this.nodes;
-    for (const [kernel, micros] of this.clocked) {
+    for (const [kernel, micros] of clocked) {
       const { nodes } = this.kernels[kernel];
       const work = nodes.reduce((sum, node) => sum + flops[node], 0);
       if (work) for (const node of nodes) time[node] += (micros * flops[node]) / work;
@@ -367,6 +375,12 @@ export class Trace {
   /** Return the closed boxes whose text changes at a position. @param {number} position */
   rowsAt(position) {
     return this.#rowsAt.of(position);
+  }
+
+  /** Return the text of a kernel's measured time: "3 µs", "3 µs once", or "computed before" if it is not part of a warm run. @param {number} kernel @param {number} micros */
+  timeText(kernel, micros) {
+    if (!this.once.has(kernel)) return microsText(micros);
+    return this.isOnce(kernel) ? onceText(micros) : "computed before";
   }
 
   /** Return the live bytes while a kernel runs: as run if it ran, else as planned. */

@@ -27,7 +27,7 @@ export class BufferLanes {
       const node = kernel.nodes[kernel.nodes.length - 1];
       if (kernel.buffer === null) return [];
       // Values computed once for all runs do not belong to the memory of a single run.
-      if (kernel.buffer < 0 && (!kernel.bytes || kernel.pick_reason === "constant")) return [];
+      if (kernel.buffer < 0 && (!kernel.bytes || trace.once.has(from))) return [];
       const freed = trace.freedBy[node];
       return [{ node, from, to: freed < 0 ? last : freed, buffer: kernel.buffer, bytes: kernel.bytes, inPlace: kernel.in_place }];
     });

@@ -2,7 +2,7 @@
 
 import { explained } from "./term_tooltips.js";
 import { breakable, html } from "../dom.js";
-import { bytesText, counted, countText, grouped } from "../data/number_format.js";
+import { bytesText, counted, countText, grouped, microsText, onceText } from "../data/number_format.js";
 import { boxValue, isLargest, metricText, spread, sumName } from "../data/totals.js";
 
 const LISTED = 12;
@@ -18,11 +18,15 @@ export function costTable(totals, cost, whole, known = [], place = "", isAhead =
   ];
   const value = (metric) => {
     const text = `${amount(metric, boxValue(metric, cost))}${metric.per || isLargest(metric) ? "" : share(sumName(metric))}${spreadText(metric, cost)}`;
-    if (metric.values || metric.name !== "time" || !place) return text;
+    if (metric.values || metric.name !== "time") return text;
+    if (!place) return cost.time || !cost.once ? text : "";
     return cost.time ? `${text} · ${place}` : place;
   };
   const later = (metric) => (isAhead && !metric.values && metric.name === "time" ? " in the final plan" : "");
-  for (const metric of totals.inOrderOfCosts()) rows.push([(metric.row || totals.heading(metric)) + later(metric), value(metric)]);
+  for (const metric of totals.inOrderOfCosts()) {
+    rows.push([(metric.row || totals.heading(metric)) + later(metric), value(metric)]);
+    if (metric.name === "time" && cost.once) rows.push(["once, before the first run", microsText(cost.once)]);
+  }
   const table = html("dl", { class: "ex-facts ex-costs" });
   const terms = new Set();
   for (const [name, value] of rows) if (value && !known.includes(name)) table.append(html("dt", {}, ...explained(name, terms)), html("dd", {}, value));
@@ -56,9 +60,11 @@ export function insideTable(trace, costs, box, totals, select, result, isTimed =
     const bar = html("span", { class: "ex-bar", style: `width:${Math.round(share(most) * 34)}px`, title: percent(share(costs[box][measure])) });
     const shape = result(index);
     const done = measure === "time" ? elsewhere(trace, costs, totals, index) : "";
-    const value = done && !costs[index].time ? "–" : amount(metric, costs[index][measure]);
+    const { time, once } = costs[index];
+    const value = measure === "time" && !time && (done || once) ? "–" : amount(metric, costs[index][measure]);
+    const before = measure === "time" && once && html("div", { class: "ex-soft" }, `and ${onceText(once)}`);
     const cells = [costs[index].parameters ? countText(costs[index].parameters) : "–", value];
-    const soft = [name, shape && html("div", { class: "ex-soft" }, `→ ${shape}`), done && html("div", { class: "ex-soft ex-elsewhere", title: done }, done)];
+    const soft = [name, shape && html("div", { class: "ex-soft" }, `→ ${shape}`), done && html("div", { class: "ex-soft ex-elsewhere", title: done }, done), before];
     return html("tr", {}, html("th", { scope: "row" }, link, ...soft), ...cells.map((cell) => html("td", {}, cell)), html("td", {}, bar));
   });
   const rest = inner.length > LISTED && html("div", { class: "ex-soft" }, `${grouped(LISTED)} of ${grouped(inner.length)} shown`);
@@ -76,7 +82,7 @@ export function elsewhere(trace, costs, totals, box) {
   let place = trace.boxOf[trace.slotOf[worker]] ?? -1;
   while (place >= 0 && !around.has(place) && boxes[place].parent >= 0 && !around.has(boxes[place].parent)) place = boxes[place].parent;
   const name = place < 0 || around.has(place) ? trace.label(worker) : boxes[place].label;
-  return `${costs[box].time ? "partly " : ""}computed in ${name}`;
+  return `${costs[box].time || costs[box].once ? "partly " : ""}computed in ${name}`;
 }
 
 /** The mean and the maximum of an added metric over the nodes of a box, without the one that is its value already. */

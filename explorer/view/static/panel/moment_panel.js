@@ -39,7 +39,7 @@ export class MomentPanel {
     const isPlanned = moment.phase !== "record" && moment.phase !== "rewrite";
     const isTimed = isPlanned || this.parts.totals.clock === "measured";
     const inside = insideTable(trace, costs, 0, this.parts.totals, this.parts.actions.box, (inner) => this.parts.summary.result(inner), isTimed);
-    const elsewhere = ["nodes", "operations", "flops", "written", ...(isPlanned ? [] : ["measured time", "estimated time"])];
+    const elsewhere = ["nodes", "operations", "flops", "written", ...(isPlanned ? [] : ["measured time", "estimated time", "once, before the first run"])];
     const whole = [heading("the whole graph"), costTable(this.parts.totals, costs[0], costs[0], elsewhere), inside, ...(recorded && trace.recording.metadata ? statedParts(trace.recording.metadata) : [])];
     const numbers = [heading("in numbers"), this.#counts(stage), recorded && html("div", { class: "ex-soft" }, NODES), this.#plan()];
     if (moment.phase === "run" || (moment.phase === "order" && !trace.steps.length)) numbers.unshift(...slowestKernels(trace, this.parts.totals.clock, (kernel) => this.#visit(kernel)));

@@ -2,7 +2,7 @@
 
 import { explained } from "./term_tooltips.js";
 import { percent } from "./cost_table.js";
-import { grouped, microsText } from "../data/number_format.js";
+import { counted, grouped, microsText } from "../data/number_format.js";
 import { html } from "../dom.js";
 
 /** Maximum numbers of listed kernels, and of names in a row. */
@@ -25,7 +25,9 @@ export function slowestKernels(trace, clock, select) {
   const head = html("tr", {}, ...[["kernel"], ["time"], ["share"], [html("span", { class: "ex-heard" }, "bar")]].map((name) => html("th", { scope: "col" }, ...name)));
   const left = ordered.length - rows.length;
   const rest = left > 0 && html("div", { class: "ex-soft" }, `and ${grouped(left)} more`);
-  return [html("h5", { "aria-level": 3 }, ...explained(`slowest kernels, ${clock}`)), html("table", { class: "ex-inside ex-slowest" }, html("thead", {}, head), html("tbody", {}, ...rows)), rest];
+  const once = trace.once.size && trace.onceOf.reduce((sum, time) => sum + time, 0);
+  const before = once > 0 && html("div", { class: "ex-soft" }, `and ${microsText(once)} once, before the first run, in ${counted(trace.once.size, "kernel")}`);
+  return [html("h5", { "aria-level": 3 }, ...explained(`slowest kernels, ${clock}`)), html("table", { class: "ex-inside ex-slowest" }, html("thead", {}, head), html("tbody", {}, ...rows)), rest, before];
 }
 
 /** Return the operations of a kernel, "conv2d · add · relu". @param {import("../data/trace.js").Trace} trace @param {number} kernel */

@@ -1,6 +1,6 @@
 // Marks of closed boxes about their hidden nodes, and of boxes that are empty now, from incrementally updated sums.
 
-import { counted, microsText } from "../data/number_format.js";
+import { counted, microsText, onceText } from "../data/number_format.js";
 
 /**
  * @typedef {{changed: number, active: boolean, empty: boolean, member: boolean, output: boolean,
@@ -9,7 +9,7 @@ import { counted, microsText } from "../data/number_format.js";
  *   kernels: the number of kernels that compute them, "" for a single one
  *   left: its text if it contains only rows of batches; decided: numbers of a whole stage's decisions about its nodes
  * @typedef {{applied: number, declined: number}} Decided
- * @typedef {{present: number, changed: number, active: number, output: number, waits: number, done: number, time: number, covered: number, kernels: Map<number, number>}} Sum
+ * @typedef {{present: number, changed: number, active: number, output: number, waits: number, done: number, time: number, once: number, covered: number, kernels: Map<number, number>}} Sum
  *   present: slots with a node or ghost, directly in an open box or anywhere in a closed one, and visible boxes in it that are not empty; covered: outlines around the box; kernels: kernel → nodes; the other fields count the nodes that it hides while closed
  */
 
@@ -24,7 +24,7 @@ export class BoxMarks {
     this.placement = placement;
     /** @type {Map<number, Sum>} */ this.sums = new Map();
     /** @type {Map<number, BoxMark>} */ this.marks = new Map();
-    for (const box of placement.boxes.keys()) this.sums.set(box, { present: 0, changed: 0, active: 0, output: 0, waits: 0, done: 0, time: 0, covered: 0, kernels: new Map() });
+    for (const box of placement.boxes.keys()) this.sums.set(box, { present: 0, changed: 0, active: 0, output: 0, waits: 0, done: 0, time: 0, once: 0, covered: 0, kernels: new Map() });
     /** boxes whose sums changed @type {Set<number>} */ this.stale = new Set(this.sums.keys());
     /** number of closed boxes that are not empty */ this.inhabited = 0;
     /** numbers of a whole stage's decisions about the hidden nodes of closed boxes @type {Map<number, Decided>} */ this.decided = new Map();
@@ -70,6 +70,7 @@ export class BoxMarks {
       else sum.kernels.delete(mark.kernel);
     }
     sum.time += by * Math.round(mark.micros * PARTS);
+    sum.once += by * Math.round(mark.once * PARTS);
   }
 
   /** Add or remove an outline around a box. @param {number} box @param {1 | -1} by */
@@ -106,7 +107,7 @@ export class BoxMarks {
     const member = !empty && sum.covered > 0;
     const [active, output, waiting] = [sum.active > 0, sum.output > 0, waits > 0 && done === 0];
     const micros = sum.time / PARTS;
-    const second = micros && !member ? microsText(micros) : "";
+    const second = member ? "" : micros ? microsText(micros) : sum.once ? onceText(sum.once / PARTS) : "";
     const kernels = sum.kernels.size > 1 ? counted(sum.kernels.size, "kernel") : "";
     const left = empty ? "" : this.trace.rowText(box, position);
     const decided = this.decided.get(box);

@@ -1,7 +1,7 @@
 // Outlined groups at a moment: fused kernels and batches with their numbers and times.
 
 /**
- * @typedef {{group: any, index: number, slots: number[], boxes: number[], again: number[], state: string, number: number, micros: number}} Frame
+ * @typedef {{group: any, index: number, slots: number[], boxes: number[], again: number[], state: string, number: number, time: string}} Frame
  *   boxes: the closed operator boxes that hide members; again: slots that other kernels compute, too
  */
 
@@ -54,7 +54,7 @@ export class Frames {
     const waits = isKernel && (moment.kernel >= 0 || moment.hint !== undefined) && this.#place(kernel, moment) > this.#place(moment.kernel, moment);
     const state = group.decision === moment.decision ? "new" : isKernel && kernel === moment.kernel ? "current" : waits ? "waiting" : "plain";
     const step = isKernel && phase === "run" && (whole || moment.kernel >= 0) && !waits ? trace.stepOf.get(kernel) : undefined;
-    return { state, number: numbered ? kernel + 1 : 0, micros: step === undefined ? 0 : trace.steps[step].micros };
+    return { state, number: numbered ? kernel + 1 : 0, time: step === undefined ? "" : trace.timeText(kernel, trace.steps[step].micros) };
   }
 
   /** Return the position of a kernel in the order or the run. */

@@ -1,6 +1,6 @@
 // States of slots at a moment: the node or ghost, its change, and the current work of its kernel.
 
-import { bytesText, microsText } from "../data/number_format.js";
+import { bytesText } from "../data/number_format.js";
 import { meanings } from "../panel/term_tooltips.js";
 import { scalarText } from "../panel/value_summary.js";
 
@@ -10,11 +10,11 @@ const LONGEST = 12;
 
 /**
  * @typedef {{node: number, state: string, flags: string[], tag: string, second: string, time: string, tip: string, number: number, kernel: number,
- *   copies: number, apart: number[], heat: number, micros: number, bad: string, member: boolean, key: string}} SlotState the state of a slot
+ *   copies: number, apart: number[], heat: number, micros: number, once: number, bad: string, member: boolean, key: string}} SlotState the state of a slot
  *   state: "plain", "new" (by this decision), "fresh" (by this stage), "gone", "was" (gone earlier in this stage)
  *   time: the time of its kernel, if its second line is a value
  *   tip: the meanings of the terms of its second line
- *   micros: its share of the time of its kernel, if that has run
+ *   micros, once: its share of the time of its kernel, if that has run, in every run or before the first run
  *   apart: the nodes with which a declined decision did not fuse it
  */
 
@@ -46,7 +46,7 @@ export class SlotStates {
     else if (!isGhost && !uses.readers[slot] && !trace.roots.has(node)) flags.push("unused");
     if (kind[node] === "leaf" || kind[node] === "input" || kind[node] === "constant") flags.push("leaf");
     if (kind[node] === "call") flags.push("call");
-    const mark = { node, state, flags, tag: "", second: "", time: "", tip: "", number: 0, kernel: -1, copies: isGhost ? 1 : (uses.copies.get(node) ?? 1), apart: [], heat: 0, micros: 0, bad: "", member: memberships[slot] > 0, key: "" };
+    const mark = { node, state, flags, tag: "", second: "", time: "", tip: "", number: 0, kernel: -1, copies: isGhost ? 1 : (uses.copies.get(node) ?? 1), apart: [], heat: 0, micros: 0, once: 0, bad: "", member: memberships[slot] > 0, key: "" };
     if (!isGhost) this.#scheduled(mark, moment, isDrawn, ready);
     if (!isDrawn) return mark;
     if (mark.bad) flags.push("bad");
@@ -78,7 +78,7 @@ export class SlotStates {
     }
     mark.kernel = index;
     mark.number = isResult && kernel.nodes.length === 1 ? index + 1 : 0;
-    if (isDrawn && phase === "memory" && isResult && !(index >= moment.placed)) mark.second = bufferText(kernel);
+    if (isDrawn && phase === "memory" && isResult && !(index >= moment.placed)) mark.second = bufferText(kernel, trace.once.has(index));
     if (phase === "run") this.#ran(mark, moment, index, isDrawn, isResult);
   }
 
@@ -88,14 +88,14 @@ export class SlotStates {
     const now = moment.whole ? trace.steps.length : trace.stepOf.get(moment.kernel);
     if (step === undefined || now === undefined) return;
     if (step > now) return void mark.flags.push("waiting");
-    mark.micros = trace.timeOf[mark.node];
+    [mark.micros, mark.once] = [trace.timeOf[mark.node], trace.onceOf[mark.node]];
     if (step === now) mark.flags.push("current");
     if (!isDrawn) return;
     if (isResult) {
       const { micros } = trace.steps[step];
       // The outline shows the kernel's time, because it is not the time of the last operation only.
-      if (!mark.member) mark.second = microsText(micros);
-      if (!mark.member) mark.heat = Math.round((100 * micros) / trace.slowest) / 100;
+      if (!mark.member) mark.second = trace.timeText(index, micros);
+      if (!mark.member && !trace.isOnce(index)) mark.heat = Math.round((100 * micros) / trace.slowest) / 100;
       mark.bad = badText(trace.values[mark.node]);
       const freed = trace.freedBy[mark.node];
       if (step < now && !moment.whole) mark.flags.push(freed < 0 || trace.stepOf.get(freed) >= now ? "live" : "dead");
@@ -145,8 +145,8 @@ export function badText(summary) {
 }
 
 /** Return the location of a kernel's result: "buffer 1 · 6 KB", "buffer 0 · in place", "a view", "kept for all runs"; "" if it is unknown. */
-export function bufferText(kernel) {
+export function bufferText(kernel, isOnce) {
   if (kernel.buffer === null) return "";
-  if (kernel.buffer < 0) return !kernel.bytes ? "a view" : kernel.pick_reason === "constant" ? "kept for all runs" : "the caller's";
+  if (kernel.buffer < 0) return !kernel.bytes ? "a view" : isOnce ? "kept for all runs" : "the caller's";
   return `buffer ${kernel.buffer} · ${kernel.in_place ? "in place" : bytesText(kernel.bytes)}`;
 }
