@@ -77,7 +77,7 @@ notebooks: $(VENV)/.ready ## run the notebooks in place, and remove widget state
 # The second part compiles the kernels of all plans, and also runs after failures of the first part.
 soak: $(VENV)/.ready ## run long tests: fuzzing, killed saves, every case, and values of compiled kernels
 	@status=0; failed() { test $$1 -eq $(if $(ARGS),5,0) || status=$$1; }; \
-	$(PYTEST) -n $(JOBS) --dist loadscope -m soak tests $(ARGS) || failed $$?; \
+	$(PYTEST) -n $(JOBS) --dist loadscope --ignore=tests/bench --ignore=tests/hosts -m soak tests $(ARGS) || failed $$?; \
 	EXPLORER_TEST_KERNELS=native EXPLORER_SOAK_NUMBERS=0.25 $(PYTEST) -n $(JOBS) --dist loadscope \
 		-m "not numpy_bits" $(COMPILED) $(ARGS) || failed $$?; \
 	exit $$status

@@ -50,11 +50,26 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Fail skipped tests in CI."""
     report = yield
-    if _CI and report.skipped and not hasattr(report, "wasxfail"):
+    if not hasattr(report, "wasxfail"):
+        _fail_skipped(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Fail skipped files in CI, such as those that require a missing package."""
+    report = yield
+    _fail_skipped(report)
+    return report
+
+
+def _fail_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if _CI and report.skipped:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
         report.outcome = "failed"
-        report.longrepr = f"{item.nodeid} skips, and nothing skips in CI: {reason}"
-    return report
+        report.longrepr = f"{report.nodeid} skips, and nothing skips in CI: {reason}"
 
 
 @pytest.hookimpl(tryfirst=True)

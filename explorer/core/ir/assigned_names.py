@@ -63,15 +63,28 @@ def operand_names(code: CodeType, instruction: int, function: str) -> tuple[str,
     The name of an operand that is not a variable is "". Returns () if the instruction is neither, or if its source is
     unknown.
     """
-    span, source = _position(code, instruction), "".join(linecache.getlines(code.co_filename))
-    tree = parsed(source) if span is not None else None
+    span = _position(code, instruction)
+    if span is None:
+        return ()
+    names = _names_of_operands("".join(linecache.getlines(code.co_filename)))
+    return names.get((span, ""), names.get((span, function), ()))
+
+
+@functools.lru_cache(maxsize=32)
+def _names_of_operands(source: str) -> dict[tuple[_Span, str], tuple[str, ...]]:
+    """Return the operands' names of the operators and calls in source code.
+
+    The keys are the expression's position and the called function's name, which is "" for an operator.
+    """
+    result: dict[tuple[_Span, str], tuple[str, ...]] = {}
+    tree = parsed(source)
     for node in ast.walk(tree) if tree is not None else ():
         match node:
-            case ast.BinOp(left=left, right=right) if _span(node) == span:
-                return _name(left), _name(right)
-            case ast.Call(args=operands) if _span(node) == span and _callee(node) == function:
-                return tuple([_name(operand) for operand in operands])
-    return ()
+            case ast.BinOp(left=left, right=right):
+                result[_span(node), ""] = (_name(left), _name(right))
+            case ast.Call(args=operands):
+                result[_span(node), _callee(node)] = tuple([_name(operand) for operand in operands])
+    return result
 
 
 def _name(node: ast.expr) -> str:

@@ -6,8 +6,10 @@ import inspect
 from types import CodeType
 
 import numpy as np
+import pytest
 
 import explorer as ex
+from explorer.core.ir import assigned_names
 from explorer.core.ir.assigned_names import assigned_name
 from explorer.core.ir.recording_context import recording_at
 from explorer.core.ir.source_location import CalledCode, SourceLocation, function_code
@@ -74,6 +76,19 @@ def test_a_value_has_the_name_that_its_line_assigns() -> None:
     doubled = ex.tensor(3.0) * 2
     assert name(doubled.operands[0]) == ""
     assert name(doubled) == "doubled"
+
+
+def test_a_file_is_parsed_once_for_the_names_in_all_its_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    assigned_names._names_of_operands.cache_clear()
+    sources, parse = [], assigned_names.parsed
+    monkeypatch.setattr(assigned_names, "parsed", lambda source: sources.append(source) or parse(source))
+    x, w = ex.tensor(np.ones((2, 3))), ex.tensor(np.ones((4, 5)))
+    for _ in range(3):
+        with pytest.raises(ex.OperandError, match=r"\(x, w\)"):
+            x @ w
+        with pytest.raises(ex.OperandError, match=r"\(w, x\)"):
+            ex.add(w, x)
+    assert len(sources) == 1
 
 
 def test_an_array_in_a_line_does_not_have_the_name_that_the_line_assigns() -> None:
