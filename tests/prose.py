@@ -61,7 +61,7 @@ PLAIN_TEXT = """
     copied copies copy join joins left picked round start work chosen divides effect harm near others picks plans
     axis dtype elements function loops
     changes program absolute cosine counts pass match slices concatenation steps variable variables
-    code fault form has length line lines method own reads times total used
+    code columns fault form has length line lines method own reads times total used
 """
 PLAIN = frozenset(PLAIN_TEXT.split())
 """words in the planner's code and strings that a NumPy user knows; every other one is a term"""

@@ -352,6 +352,19 @@ def test_sums_of_rows_are_as_accurate_as_pairwise_summation(name: str) -> None:
 
 
 @pytest.mark.spec("K-4")
+@pytest.mark.parametrize("name", HOSTILE)
+def test_sums_of_columns_are_as_accurate_as_those_of_numpy(name: str) -> None:
+    """A number passes through at most 255 + n / 256 additions, and through n − 1 in NumPy."""
+    random = np.random.default_rng(0)
+    for n in (2, 31, 255, 256, 257, 1000, 70_000):
+        columns = np.stack([HOSTILE[name](random, n).astype(np.float32) for _ in range(3)], axis=1)
+        value = ex.evaluate(ex.sum(columns, axis=0), kernels="native")
+        exact = np.array([math.fsum(column) for column in columns.T.astype(float)])
+        bound = min(n - 1, 255 + n / 256) * 2.0**-24 * np.abs(columns.astype(float)).sum(axis=0)
+        assert (np.abs(value - exact) <= bound * 1.000001).all()
+
+
+@pytest.mark.spec("K-4")
 @np.errstate(all="ignore")
 def test_sums_of_special_numbers_are_those_of_numpy() -> None:
     x = np.zeros((8, 300), np.float32)
@@ -360,6 +373,8 @@ def test_sums_of_special_numbers_are_those_of_numpy() -> None:
     x[7, [3, 200]] = np.inf, -np.inf
     (value,) = ex.evaluate([ex.sum(ex.tensor(x), axis=1)], kernels="native")
     assert same_bits(value, np.sum(x, axis=1))
+    (value,) = ex.evaluate([ex.sum(ex.tensor(x.T.copy()), axis=0)], kernels="native")
+    assert same_bits(value, np.sum(x.T.copy(), axis=0))
     value = ex.evaluate(ex.sum(ex.tensor(np.concatenate([x] * 300)), axis=1), kernels="native")
     assert same_bits(value.reshape(300, 8), np.tile(np.sum(x, axis=1), (300, 1)))
 
@@ -379,12 +394,31 @@ def test_rows_have_the_same_bits_in_every_run_and_any_number_of_rows() -> None:
     assert same_bits(whole[300:], value(x[300:]))
 
 
+@pytest.mark.spec("K-4", "K-6")
+def test_columns_have_the_same_bits_in_any_number_of_columns() -> None:
+    """The order of a sum depends only on the number of rows, so threads can compute any columns."""
+    x = np.random.default_rng(0).normal(size=(600, 2500)).astype(np.float32)
+
+    def value(part: Array) -> Array:
+        result: Array = ex.evaluate(ex.sum(ex.exp(ex.tensor(part) * 3), axis=0), kernels="native")
+        return result
+
+    whole = value(x)
+    assert same_bits(whole, value(x))
+    assert same_bits(whole[17:19], value(x[:, 17:19]))
+    assert same_bits(whole[300:1999], value(x[:, 300:1999]))
+    assert same_bits(
+        whole, ex.evaluate(ex.sum(ex.exp(ex.tensor(x[None] * np.float32(3))), axis=1), kernels="native")[0]
+    )
+
+
 @st.composite
 def row_programs(draw: st.DrawFn) -> ex.Expr:
-    """Draw programs with reductions of rows of operands that are broadcast, transposed and reversed."""
+    """Draw programs with reductions of rows or columns of operands that are broadcast, transposed and reversed."""
     random = np.random.default_rng(draw(st.integers(0, 2**16)))
-    shape = draw(st.sampled_from([(3, 40), (5, 3, 33), (2, 3, 4, 9), (1, 4500), (70,)]))
-    axes = tuple(range(draw(st.integers(0, len(shape) - 1)), len(shape)))
+    shape = draw(st.sampled_from([(3, 40), (5, 3, 33), (2, 3, 4, 9), (1, 4500), (70,), (300, 7), (2, 3, 1500)]))
+    first = draw(st.integers(0, len(shape) - 1))
+    axes = tuple(range(first, draw(st.sampled_from([len(shape), first + 1]))))
 
     def leaf() -> ex.Expr:
         sizes = [size if draw(st.booleans()) else 1 for size in shape]

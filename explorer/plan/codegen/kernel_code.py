@@ -57,6 +57,8 @@ class KernelCode:
     packed: tuple[tuple[int, tuple[int, ...]], ...] = ()
     """(index of an operand, its axes from the outermost to the innermost) for operands that are passed as a copy in
     this order; a constant is copied once"""
+    columns: int = 0
+    """length of rows that are combined element by element; 0 if there are none"""
 
 
 class Obstacle(NamedTuple):

@@ -61,6 +61,16 @@ class Codegen(Pass):
         change='ex.EvalPlan(kernels="numpy") runs all kernels in NumPy.',
         numerics="reordering",
     )
+    compiled_columns = Reason(
+        "compiled_columns",
+        "`{result}` is computed by the C function {function}, because a loop over {rows:row} of {length:element} then "
+        "computes {count:operation} and combines the rows, without writing the values between them to memory.",
+        meaning="The rows are combined element by element, as in the sum of a batch along its first axis. NumPy calls "
+        "several functions, each of which reads and writes whole arrays. Sums are added in blocks of rows, in an order "
+        "that is the same in every run but not NumPy's, so the last digits may differ.",
+        change='ex.EvalPlan(kernels="numpy") runs all kernels in NumPy.',
+        numerics="reordering",
+    )
     no_expression = Reason(
         "no_expression",
         "`{result}` is computed by NumPy, because `{operation}` has no C expression.",
@@ -158,11 +168,12 @@ class Codegen(Pass):
     )
     columns = Reason(
         "columns",
-        "`{result}` is computed by NumPy, because `{operation}` does not combine only the innermost axes, so the "
-        "elements of a row are not adjacent in memory.",
-        meaning="C code is generated for rows of adjacent elements. NumPy adds whole arrays along the other axes, "
-        "which is as fast.",
-        change="Move the axes to the end first, ex.transpose(x), if the operand is small or read several times.",
+        "`{result}` is computed by NumPy, because the axes that `{operation}` combines are not next to each other in "
+        "memory.",
+        meaning="C code is generated for operations that combine adjacent axes: the innermost ones, or others before "
+        "them.",
+        change="Combine the innermost axes first, and the others in a second operation: "
+        "ex.sum(ex.sum(x, axis=2), axis=0).",
     )
 
     def has_work(self, graph: PlanGraph) -> bool:
@@ -183,7 +194,12 @@ class Codegen(Pass):
                 else:
                     first = kernel.nodes[0]
                     facts |= {"function": code.name, "count": len(kernel.nodes)}
-                    if any(has_rows(node.operation) for node in kernel.nodes):
+                    if code.columns:
+                        combining = next(node for node in kernel.nodes if has_rows(node.operation))
+                        size = graph.inputs[combining.uid][0].size
+                        facts |= {"length": code.columns, "rows": size // code.columns}
+                        reason = self.compiled_columns
+                    elif any(has_rows(node.operation) for node in kernel.nodes):
                         facts |= {"length": code.row, "rows": code.length}
                         reason = self.compiled_rows
                     else:

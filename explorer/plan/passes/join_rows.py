@@ -1,4 +1,4 @@
-"""Join rows: kernels that compute the same rows become one kernel, whose C code keeps a row in the cache.
+"""Join rows: kernels that compute the same rows become one kernel, whose C code keeps values in the cache.
 
 A kernel joins the kernel that reads its result if nothing else reads it, and if both compute the same rows: elements of
 one shape, and sums, means or extrema along the same axes. A layer norm is five kernels before, and one afterwards.
@@ -15,7 +15,7 @@ from explorer.core.types.tensor_type import TensorType
 from explorer.plan.codegen.elements import has_rows
 from explorer.plan.codegen.generate import kernel_code
 from explorer.plan.codegen.kernel_code import KernelSpec, Obstacle
-from explorer.plan.codegen.rows import rows_of
+from explorer.plan.codegen.row_lines import rows_of
 from explorer.plan.graph.constancy import Prepared
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
@@ -37,13 +37,13 @@ class _Cluster:
 
 @dataclass(frozen=True)
 class JoinRows(Pass):
-    """Join kernels that compute the same rows, so that each row stays in the cache during all operations."""
+    """Join kernels that compute the same rows, so that values between them are not written to memory."""
 
     name = "join_rows"
     joined = Reason(
         "joined",
         "`{operations}` are one kernel instead of {kernels}, because they compute the same {rows:row} of "
-        "{length:element}, so a row stays in the cache from the first operation to the last.",
+        "{length:element}, so values between them are not written to memory.",
         meaning="A kernel is one operation, or several fused ones. A row consists of the elements that a reduction "
         "such as a mean combines. Separate kernels each read and write all rows; decisions before this one are about "
         "them.",

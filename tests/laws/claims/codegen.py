@@ -153,6 +153,26 @@ def compiled_rows(claim: Claim) -> Facts:
     }
 
 
+@of_decision(Codegen.compiled_columns)
+def compiled_columns(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    assert kernel.code is not None
+    assert {node.uid for _, node in kernel.code.lines} == {node.uid for node in kernel.nodes}
+    reduction = next(node for node in kernel.nodes if not node.operation.elementwise)
+    axes, (operand, *_) = reduction.operation.reduced_axes, claim.planned.graph.inputs[reduction.uid]
+    assert axes is not None
+    assert axes == tuple(range(axes[0], axes[-1] + 1))
+    length = math.prod(operand.shape[axes[-1] + 1 :])
+    assert length > 1
+    return {
+        "result": kernel.result,
+        "function": kernel.code.name,
+        "count": len(kernel.nodes),
+        "length": length,
+        "rows": operand.size // length,
+    }
+
+
 @of_decision(JoinRows.joined)
 def joined(claim: Claim) -> Facts:
     kernel = next(k for k in claim.planned.schedule.kernels if k.result is claim.subjects[-1])
@@ -178,9 +198,9 @@ def joined(claim: Claim) -> Facts:
 def columns(claim: Claim) -> Facts:
     kernel = kernel_of(claim)
     reduction = next(node for node in kernel.nodes if not node.operation.elementwise)
-    axes, (operand, *_) = reduction.operation.reduced_axes, claim.planned.graph.inputs[reduction.uid]
+    axes = reduction.operation.reduced_axes
     assert axes is not None
-    assert axes != tuple(range(operand.ndim - len(axes), operand.ndim))
+    assert axes != tuple(range(axes[0], axes[-1] + 1))
     return {"result": kernel.result, "operation": reduction.operation.label}
 
 

@@ -86,11 +86,40 @@ def test_long_rows_are_computed_in_tiles() -> None:
     assert "f32 power = exp_nonpositive_f32(tensor[i] - limit);" in longest
 
 
+@pytest.mark.spec("K-1")
+def test_reductions_of_other_axes_add_rows() -> None:
+    """The innermost loop runs over columns, so it reads adjacent numbers; many rows are added in blocks."""
+    x, errors = ex.tensor(X), ex.tensor(X)
+    assert lines(ex.sum(x * errors, axis=0))[3:] == [
+        "f32 *sum = arrays[2];",
+        "const int64_t end = stop * 256 < 300 ? stop * 256 : 300;",
+        "const int64_t first = start * 256;",
+        "VECTORIZE",
+        "for (int64_t column = first; column < end; column++) {",
+        "sum[column] = 0;",
+        "}",
+        "for (int64_t row = 0; row < 100; row++) {",
+        "VECTORIZE",
+        "for (int64_t column = first; column < end; column++) {",
+        "f32 multiply = tensor[row * 300 + column] * tensor_2[row * 300 + column];",
+        "sum[column] += multiply;",
+        "}",
+        "}",
+        "}",
+    ]
+    many = lines(ex.sum(ex.square(ex.tensor(np.ones((700, 30), np.float32))), axis=0))
+    assert "for (int64_t block = 0; block < 700; block += 256) {" in many
+    assert "sum_of_block[column] += square;" in many
+    assert "sum[column] += sum_of_block[column];" in many
+    middle = lines(ex.max(ex.tensor(np.ones((30, 20, 40), np.float32)) * 2, axis=1))
+    assert "for (int64_t part = start; part < stop; part++) {" in middle
+    assert "max[part * 40 + column] = maximum_f32(max[part * 40 + column], multiply);" in middle
+
+
 @pytest.mark.spec("K-3")
 @pytest.mark.parametrize(
     ("build", "code"),
     [
-        (lambda x: ex.square(x).sum(axis=0), "columns"),
         (lambda x: ex.square(x.reshape((10, 10, 300))).sum(axis=(0, 2)), "columns"),
         (lambda x: x.max(axis=1), "single"),
         (lambda x: ex.square(x[:20]).sum(axis=1), "few_elements"),

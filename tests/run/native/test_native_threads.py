@@ -28,6 +28,7 @@ PROGRAMS: dict[str, Callable[[], ex.Expr]] = {
     "broadcast chain": lambda: ex.tanh(ROWS * ROWS[0] + COLUMN) * 2,
     "softmax": lambda: ex.softmax(ROWS * 3),
     "long rows": lambda: ex.sum(ex.tanh(LONG) * LONG, axis=1),
+    "columns": lambda: ex.sum(ex.tanh(LONG) * LONG, axis=0),
     "layer norm": lambda: ex.layer_norm(ROWS, ROWS[0], ROWS[1]),
     "after a product": lambda: ex.relu(ROWS[:, :700] @ ROWS + ROWS[0]),
     "depthwise convolution": lambda: ex.relu(ex.conv2d(IMAGES, FILTERS, padding=1, groups=32)),
