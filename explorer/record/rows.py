@@ -383,11 +383,26 @@ class InterfaceRow:
 
 @dataclass(frozen=True, slots=True)
 class OperatorAttribute:
-    """Attribute of an operator type: its default value as a string ("" for none), and its meaning."""
+    """Attribute of an operator type: its default value as a string ("" for none), and its meaning, in Markdown."""
 
     name: str
     default: str = ""
     meaning: str = ""
+    type: str = ""
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorOperand:
+    """Formal input or output of an operator type: its type or the name of its constraint, and its meaning.
+
+    ``option`` is "optional" or "variadic", or "" for a single required operand.
+    """
+
+    name: str
+    type: str = ""
+    meaning: str = ""
+    option: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +410,8 @@ class OperatorType:
     """Operator type of a model file, and its documentation, which the operators of the type share.
 
     ``origin`` is the operator set that defines the type, with its version in the file: ``ONNX, opset 18``. ``url`` is
-    a page with the whole documentation, or "".
+    a page with the whole documentation, or "". Meanings and the description, which is "" if it is the summary, are
+    Markdown.
     """
 
     name: str
@@ -403,6 +419,11 @@ class OperatorType:
     summary: str = ""
     url: str = ""
     attributes: tuple[OperatorAttribute, ...] = ()
+    description: str = ""
+    inputs: tuple[OperatorOperand, ...] = ()
+    outputs: tuple[OperatorOperand, ...] = ()
+    constraints: tuple[tuple[str, str, str], ...] = ()
+    """(name of a type constraint, the types that it allows, its meaning)"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -620,10 +620,22 @@ def test_the_panel_documents_the_operator_of_a_file(show, tmp_path, page):
         "ceil_mode": "0 default",
         "storage_order": "0 default",
     }
-    meaning = panel.locator("details", has_text="what its attributes mean")
-    expect(meaning.locator("dl")).to_be_hidden()
-    meaning.locator("summary").click()
-    expect(meaning.locator("dl")).to_contain_text("Whether to use ceil or floor (default) to compute the output shape.")
+    whole = panel.locator("details", has_text="Documentation")
+    expect(whole.locator("dl").first).to_be_hidden()
+    whole.locator("summary").click()
+    expect(whole.locator("p").first).to_contain_text("MaxPool consumes an input tensor X and applies max pooling")
+    expect(whole.locator("pre").first).to_contain_text("output_spatial_shape[i] = floor((input_spatial_shape[i] + pad_")
+    assert whole.locator("h6").all_text_contents() == ["inputs", "outputs", "attributes", "types"]
+    names = whole.locator("dt").all_text_contents()
+    assert names[:3] == ["X: T", "Y: T", "Indices: I optional"]
+    assert "ceil_mode: int = 0" in names
+    assert "kernel_shape: ints required" in names
+    assert names[-1] == "I: tensor(int64)"
+    expect(whole.locator("dd", has_text="Whether to use ceil or floor (default)")).to_have_count(1)
+    room = panel.bounding_box()
+    for part in whole.locator("p, pre, dt, dd, li").all():
+        inside = part.bounding_box()
+        assert inside["x"] + inside["width"] <= room["x"] + room["width"]
     assert len(page.context.pages) == 1
 
 
@@ -640,6 +652,34 @@ def test_the_address_of_a_page_cannot_be_a_script(show, digits):
     node(view, "relu1").click()
     expect(view.locator(".ex-why")).to_contain_text("of PNNX")
     expect(view.locator(".ex-why a")).to_have_count(0)
+
+
+def test_documentation_is_text_with_lists_and_links_to_pages(show, digits, page):
+    """A recording may come from anywhere: its Markdown becomes elements, and everything else stays text."""
+    marked = """<img src=x onerror="window.hit = 1"> `<b>code</b>` and **bold\x1b** of [a page](https://x.org/a).
+
+1. one
+   - two, [no page](javascript:alert(1))
+
+         code <script>window.hit = 1</script>
+"""
+    types = [replace(type, description=marked) for type in digits.operator_types]
+    view = show(replace(digits, operator_types=types))
+    node(view, "relu1").click()
+    whole = view.locator(".ex-documentation")
+    whole.locator("summary").click()
+    first = whole.locator("p")
+    expect(first).to_have_text('<img src=x onerror="window.hit = 1"> <b>code</b> and bold\\x1b of a page.')
+    expect(first.locator("code")).to_have_text("<b>code</b>")
+    expect(first.locator("b")).to_have_text("bold\\x1b")
+    items = whole.locator("ul > li")
+    assert [(each.get_attribute("data-depth"), each.get_attribute("data-mark")) for each in items.all()] == [
+        ("1", "1."),
+        ("2", "•"),
+    ]
+    expect(items.nth(1).locator("pre")).to_have_text("code <script>window.hit = 1</script>")
+    assert [link.get_attribute("href") for link in whole.locator("a").all()] == ["https://x.org/a"]
+    assert page.evaluate("window.hit") is None
 
 
 @pytest.mark.spec("Q-1")

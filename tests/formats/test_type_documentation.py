@@ -92,6 +92,42 @@ def test_defaults_are_as_short_as_in_the_standard() -> None:
     assert defaults("Conv")["strides"] == ""
 
 
+def test_the_whole_documentation_of_the_version_is_recorded() -> None:
+    """Inputs, outputs and attributes have their types and meanings, in the version that the file uses."""
+    conv = documented_type("", "Conv", {"": 11}, TABLE)
+    assert [(each.name, each.type, each.option) for each in conv.inputs] == [
+        ("X", "T", ""), ("W", "T", ""), ("B", "T", "optional"),
+    ]  # fmt: skip
+    assert conv.inputs[2].meaning == "Optional 1D bias to be added to the convolution, has size of M."
+    assert [(each.name, each.type) for each in conv.outputs] == [("Y", "T")]
+    assert conv.constraints[0][:2] == ("T", "tensor(double, float, float16)")
+    assert {each.name: each.type for each in conv.attributes}["kernel_shape"] == "ints"
+    assert conv.description == ""  # its only sentence is the summary
+    pool = {each.name: each for each in documented_type("", "MaxPool", {"": 12}, TABLE).attributes}
+    assert pool["kernel_shape"].required
+    assert not pool["strides"].required
+    ranges = documented_type("", "Range", {"": 11}, TABLE)
+    assert [each.name for each in ranges.inputs] == ["start", "limit", "delta"]
+    assert "```" in ranges.description
+    old, new = [documented_type("", "BatchNormalization", {"": opset}, TABLE) for opset in (9, 15)]
+    assert [each.name for each in old.outputs] == ["Y", "mean", "var", "saved_mean", "saved_var"]
+    assert [each.name for each in new.outputs] == ["Y", "running_mean", "running_var"]
+    assert documented_type("", "Concat", {"": 13}, TABLE).inputs[0].option == "variadic"
+
+
+def test_a_recording_without_the_documentation_of_operands_is_read() -> None:
+    recording = ex.open(ASSETS / "digits.onnx").explore().recording
+    plain = to_json(recording)
+    for type in plain["operator_types"]:
+        for name in ("description", "inputs", "outputs", "constraints"):
+            del type[name]
+        for attribute in type["attributes"]:
+            del attribute["type"], attribute["required"]
+    old = from_json(plain).operator_types
+    assert [type.name for type in old] == [type.name for type in recording.operator_types]
+    assert not any(type.inputs or type.description for type in old)
+
+
 def test_other_domains_are_documented_by_their_builders(tmp_path: Path) -> None:
     microsoft = documented_type("com.microsoft", "FusedMatMul", {"com.microsoft": 1}, TABLE)
     assert microsoft.origin == "com.microsoft, opset 1"
@@ -133,6 +169,7 @@ def test_operators_of_tflite_and_pnnx_are_documented(tmp_path: Path) -> None:
     assert types["nn.ReLU"].summary.startswith("max(x, 0)")
     assert types["nn.ReLU"].url == "https://docs.pytorch.org/docs/stable/generated/torch.nn.ReLU.html"
     assert types["nn.ReLU"].origin.startswith("PNNX")
+    assert types["nn.ReLU"].description.endswith("The gradient at 0 is 0.")
 
 
 @pytest.mark.parametrize(

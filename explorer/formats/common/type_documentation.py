@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from functools import lru_cache
 
@@ -28,8 +29,14 @@ def summary(text: str) -> str:
     return first if len(first) <= _SUMMARY else first[:_SUMMARY].rpartition(" ")[0] + " …"
 
 
-def docstring_summary(table: OperatorTable, type: str) -> str:
-    """Return the summary of the docstring of a type's builder, or "" if there is none."""
+def texts(text: str) -> tuple[str, str]:
+    """Return the summary of a documentation, and the documentation, which is "" if it is only the summary."""
+    first = summary(text)
+    return first, "" if " ".join(text.replace("`", "").split()) == first else text
+
+
+def docstring_texts(table: OperatorTable, type: str) -> tuple[str, str]:
+    """Return the summary and the text of the docstring of a type's builder, "" if there is none."""
     builder, signature = table.get(type), table.signature(type)
     # A function that is registered for several types may receive its docstring after its registration.
-    return summary((builder and builder.__doc__) or (signature and signature.function.__doc__) or "")
+    return texts(inspect.cleandoc((builder and builder.__doc__) or (signature and signature.function.__doc__) or ""))

@@ -6,16 +6,16 @@ are documented by the docstrings of their builders.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 from onnx import AttributeProto, defs, helper
 
-from explorer.formats.common.type_documentation import docstring_summary, summary
+from explorer.formats.common.type_documentation import docstring_texts, texts
 from explorer.formats.onnx.operators.base.formal_names import domain_of
 from explorer.net.operators.table import OperatorTable
-from explorer.record import OperatorAttribute, OperatorType
+from explorer.record import OperatorAttribute, OperatorOperand, OperatorType
 
 _STANDARD = "https://onnx.ai/onnx/operators/onnx_{domain}_{name}.html"
 _MICROSOFT = "https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.microsoft.{name}"
@@ -44,8 +44,8 @@ def _other_type(domain: str, name: str, opset: int, table: OperatorTable, versio
     is_own = type in table and table.is_own(type)
     url = _MICROSOFT.format(name=name) if is_own and domain == "com.microsoft" else ""
     # Explorer's function for a type of the standard describes the newest opset, which may differ from this one.
-    text = "" if is_own and not domain else docstring_summary(table, type)
-    return OperatorType(name, _origin(domain, opset), text, url)
+    text, description = ("", "") if is_own and not domain else docstring_texts(table, type)
+    return OperatorType(name, _origin(domain, opset), text, url, description=description)
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
@@ -58,17 +58,50 @@ def _standard_type(domain: str, name: str, opset: int, upgraded_from: int) -> Op
     notes = [f"unchanged since opset {schema.since_version}"]
     if upgraded_from and not domain:
         notes.append(f"upgraded from opset {upgraded_from}")
+    summary, description = texts((schema.doc or "").strip("\n"))
     return OperatorType(
         name,
         _origin(domain, opset) + (f" ({'; '.join(notes)})" if opset > 0 else ""),
-        summary(schema.doc or ""),
+        summary,
         _STANDARD.format(domain=domain.replace(".", ""), name=name),
+        tuple([_attribute(attribute) for _, attribute in sorted(schema.attributes.items())]),
+        description,
+        tuple(map(_operand, schema.inputs)),
+        tuple(map(_operand, schema.outputs)),
         tuple(
             [
-                OperatorAttribute(key, _default(attribute.default_value), summary(attribute.description))
-                for key, attribute in sorted(schema.attributes.items())
+                (each.type_param_str, _types(each.allowed_type_strs), each.description)
+                for each in schema.type_constraints
             ]
         ),
+    )
+
+
+def _attribute(attribute: defs.OpSchema.Attribute) -> OperatorAttribute:
+    default, meaning = _default(attribute.default_value), attribute.description.strip("\n")
+    return OperatorAttribute(attribute.name, default, meaning, attribute.type.name.lower(), attribute.required)
+
+
+def _operand(operand: defs.OpSchema.FormalParameter) -> OperatorOperand:
+    option = operand.option.name.lower()
+    return OperatorOperand(
+        operand.name, operand.type_str, operand.description.strip("\n"), "" if option == "single" else option
+    )
+
+
+def _types(names: Sequence[str]) -> str:
+    """Return the types that a constraint allows, with the element types of each container in one list.
+
+    >>> from explorer.formats.onnx.type_documentation import _types
+    >>> _types(["tensor(float)", "seq(tensor(float))", "tensor(double)"])
+    'tensor(double, float), seq(tensor(float))'
+    """
+    elements: dict[str, list[str]] = {}
+    for name in names:
+        container, parenthesis, element = name.rpartition("(")
+        elements.setdefault(container + parenthesis, []).append(element.rstrip(")"))
+    return ", ".join(
+        [opened + ", ".join(sorted(inside)) + ")" * opened.count("(") for opened, inside in elements.items()]
     )
 
 

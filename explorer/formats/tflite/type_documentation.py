@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from explorer.formats.common.type_documentation import docstring_summary
+from explorer.formats.common.type_documentation import docstring_texts
 from explorer.formats.tflite.operators.table import TABLE
 from explorer.record import OperatorType
 
@@ -22,4 +22,5 @@ def _documented(type: str, version: int, registrations: int) -> OperatorType:
     url = ""
     if type in TABLE and TABLE.is_own(type):
         url = _PAGE.format(name=type.lower(), words=type.lower().replace("_", ""))
-    return OperatorType(type, f"TensorFlow Lite, version {version}", docstring_summary(TABLE, type), url)
+    text, description = docstring_texts(TABLE, type)
+    return OperatorType(type, f"TensorFlow Lite, version {version}", text, url, description=description)

@@ -16,8 +16,10 @@ from explorer.record.node_decisions import ACCOUNTS, declined_before, kernel_lim
 from explorer.record.reasons import FIELD, fact_text, fields, plural_of
 from explorer.view.model.decision_facts import fact_labels, note
 from explorer.view.model.labels import group_titles
+from explorer.view.model.marked_text import blocks
 from explorer.view.model.stage_texts import first_nan, stage_cost, stage_counts, stage_result, stage_size
 from explorer.view.model.totals import leaves_of
+from explorer.view.payload.shapes import DocumentedTable, OperatorTypeTable
 
 _COMPOSED = (
     "codes", "declined_edges", "dimensions", "fingerprint", "sources", "types", "stages", "decisions", "explanations",
@@ -41,7 +43,7 @@ def recording_tables(recording: Recording) -> dict[str, Any]:
         "types": types,
         "nodes": dataclasses.replace(recording.nodes, label=labels, type=type_rows),
         **({"metadata": metadata} if metadata else {}),
-        **({"operator_types": [_linked(row) for row in recording.operator_types]} if recording.operator_types else {}),
+        **({"operator_types": list(map(_documented, recording.operator_types))} if recording.operator_types else {}),
         **({"declared": declared_texts(recording)} if recording.dimensions else {}),
         **({"codes": _codes(recording)} if recording.codes else {}),
         "sources": [{"place": source.full_location, "text": source.text} for source in recording.sources],
@@ -93,9 +95,26 @@ def _stage(recording: Recording, number: int) -> dict[str, Any]:
     }
 
 
-def _linked(row: OperatorType) -> OperatorType:
+def _documented(row: OperatorType) -> OperatorTypeTable:
     """Return a type without a page whose address could be a script; a recording may come from anywhere."""
-    return row if row.url.startswith("https://") else dataclasses.replace(row, url="")
+    return {
+        "name": row.name,
+        "origin": row.origin,
+        "summary": row.summary,
+        "url": row.url if row.url.startswith("https://") else "",
+        "description": blocks(row.description),
+        "inputs": [_part(each.name, each.type, each.option, meaning=each.meaning) for each in row.inputs],
+        "outputs": [_part(each.name, each.type, each.option, meaning=each.meaning) for each in row.outputs],
+        "attributes": [
+            _part(each.name, each.type, "required" if each.required else "", each.default, each.meaning)
+            for each in row.attributes
+        ],
+        "constraints": [_part(name, types, meaning=meaning) for name, types, meaning in row.constraints],
+    }
+
+
+def _part(name: str, type: str, note: str = "", default: str = "", meaning: str = "") -> DocumentedTable:
+    return {"name": name, "type": type, "note": note, "default": default, "meaning": blocks(meaning)}
 
 
 def _codes(recording: Recording) -> dict[int, dict[str, Any]]:

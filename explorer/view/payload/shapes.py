@@ -16,7 +16,6 @@ from explorer.record.rows import (
     FileOperator,
     InterfaceRow,
     Nodes,
-    OperatorType,
     Placement,
     Run,
     Schedule,
@@ -25,6 +24,7 @@ from explorer.record.rows import (
     Summary,
     Verdict,
 )
+from explorer.view.model.marked_text import Block, Code
 
 
 class TypeTable(TypedDict):
@@ -77,12 +77,6 @@ class StageTable(TypedDict):
     """``22 kernels fused, 8 declined; 12.3 MB never written.``"""
     counts: list[tuple[str, str]]
     """names and texts"""
-
-
-class Code(TypedDict):
-    """Part of a sentence that is written as code."""
-
-    code: str
 
 
 class ReasonTable(TypedDict):
@@ -151,6 +145,34 @@ class LayerTable(TypedDict):
     scopes: list[int]
 
 
+class DocumentedTable(TypedDict):
+    """Input, output, attribute or type constraint of an operator type, with its documentation."""
+
+    name: str
+    type: str
+    """its type, the name of the constraint of its type, or the types that a constraint allows"""
+    note: str
+    """``optional``, ``variadic`` or ``required``; "" for the usual case"""
+    default: str
+    """default value of an attribute, or "" """
+    meaning: list[Block]
+
+
+class OperatorTypeTable(TypedDict):
+    """Operator type of a model file, and its documentation (model/marked_text.py)."""
+
+    name: str
+    origin: str
+    summary: str
+    url: str
+    """https address of a page, or "" """
+    description: list[Block]
+    inputs: list[DocumentedTable]
+    outputs: list[DocumentedTable]
+    attributes: list[DocumentedTable]
+    constraints: list[DocumentedTable]
+
+
 class LeafTable(TypedDict):
     """Element and byte counts of the values that exist before a run."""
 
@@ -207,7 +229,7 @@ class RecordingTables(TypedDict):
     gradients: NotRequired[list[Gradient]]
     layers: list[LayerTable]
     operators: NotRequired[list[FileOperator]]
-    operator_types: NotRequired[list[OperatorType]]
+    operator_types: NotRequired[list[OperatorTypeTable]]
     interface: NotRequired[list[InterfaceRow]]
     metadata: NotRequired[list[tuple[str, list[str]]]]
     """name and lines of each value that a model file states about itself"""

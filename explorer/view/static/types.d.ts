@@ -1,6 +1,14 @@
 // Types of the unpacked payload, written by assets/front_end_types.py from the rows of explorer/record and
 // explorer/view/payload/shapes.py.
 
+/** Paragraph, list item or code of a documentation. */
+export interface Block {
+  kind: "text" | "item" | "code";
+  depth: number;
+  mark: string;
+  parts: (string | Code | Strong | Link)[];
+}
+
 /** Graph of nodes: row 0 is the top graph, and each other row is the body of a function. */
 export interface Body {
   name: string;
@@ -66,6 +74,15 @@ export interface DecisionTable {
   produced: number[];
   before: number[];
   cost: number;
+}
+
+/** Input, output, attribute or type constraint of an operator type, with its documentation. */
+export interface DocumentedTable {
+  name: string;
+  type: string;
+  note: string;
+  default: string;
+  meaning: Block[];
 }
 
 /** Meaning of a reason. */
@@ -172,6 +189,12 @@ export interface LeafTable {
   others: Record<number, number>;
 }
 
+/** Part of a sentence that links to a page. */
+export interface Link {
+  link: string;
+  url: string;
+}
+
 /** Cell or file: the lines that recorded nodes, and the lines around them. */
 export interface ListingTable {
   where: string;
@@ -210,20 +233,17 @@ export interface Nodes {
   attributes: Record<number, Record<string, string>>;
 }
 
-/** Attribute of an operator type: its default value as a string ("" for none), and its meaning. */
-export interface OperatorAttribute {
-  name: string;
-  default: string;
-  meaning: string;
-}
-
-/** Operator type of a model file, and its documentation, which the operators of the type share. */
-export interface OperatorType {
+/** Operator type of a model file, and its documentation (model/marked_text.py). */
+export interface OperatorTypeTable {
   name: string;
   origin: string;
   summary: string;
   url: string;
-  attributes: OperatorAttribute[];
+  description: Block[];
+  inputs: DocumentedTable[];
+  outputs: DocumentedTable[];
+  attributes: DocumentedTable[];
+  constraints: DocumentedTable[];
 }
 
 /** Options of a view. */
@@ -300,7 +320,7 @@ export interface RecordingTables {
   gradients?: Gradient[];
   layers: LayerTable[];
   operators?: FileOperator[];
-  operator_types?: OperatorType[];
+  operator_types?: OperatorTypeTable[];
   interface?: InterfaceRow[];
   metadata?: [string, string[]][];
   compositions?: Composition[];
@@ -389,6 +409,11 @@ export interface Step {
   micros: number;
   live: number | null;
   thread: number;
+}
+
+/** Part of a sentence that is emphasized. */
+export interface Strong {
+  strong: string;
 }
 
 /** Summary of a value: statistics of its finite elements, a 32-bin histogram, and a thumbnail (rows of 0…255). */

@@ -3,6 +3,7 @@
 import { facts, fitting, heading, LISTED } from "./elements.js";
 import { grouped } from "../data/number_format.js";
 import { html } from "../dom.js";
+import { typeDocumentation } from "./type_documentation.js";
 
 /** Maximum length of a name that is next to its value; a longer one, such as a key of an exporter's metadata, is above it. */
 const SHORT_NAME = 20;
@@ -39,7 +40,7 @@ export function typeParts(trace, row, kept) {
   const operator = operators[row];
   if (!operator) return [];
   const type = types[operator.documentation];
-  const parts = type ? [heading("operator"), ...documentation(type, () => kept.part(`meanings|${operator.documentation}`, () => meanings(type)))] : [];
+  const parts = type ? [heading("operator"), ...documentation(type, () => kept.part(`type|${operator.documentation}`, () => typeDocumentation(type)))] : [];
   if (operator.doc) parts.push(html("div", { class: "ex-note" }, operator.doc));
   return parts;
 }
@@ -65,19 +66,13 @@ function value(text, isDefault) {
   return html("span", {}, html("code", {}, text), isDefault && html("span", { class: "ex-soft" }, " default"));
 }
 
-/** Return the operator set, the summary, a link to the documentation and the meanings of the attributes of a type. @param {import("../types").OperatorType} type @param {() => Element} attributes @returns {Element[]} */
-function documentation(type, attributes) {
+/** Return the operator set, the summary, a link to the documentation and the whole documentation of a type. @param {import("../types").OperatorTypeTable} type @param {() => Element} whole @returns {Element[]} */
+function documentation(type, whole) {
   const link = type.url !== "" && html("a", { class: "ex-link", href: type.url, target: "_blank", rel: "noopener noreferrer" }, `documentation on ${new URL(type.url).host}`);
   const parts = [html("div", { class: "ex-sub" }, html("code", {}, type.name), ` of ${type.origin}`)];
   if (type.summary || link) parts.push(html("div", { class: "ex-type" }, type.summary, type.summary && link && html("br"), link));
-  if (type.attributes.some(({ meaning }) => meaning)) parts.push(attributes());
+  if ([type.description, type.inputs, type.outputs, type.attributes].some((rows) => rows.length)) parts.push(whole());
   return parts;
-}
-
-/** Return the meanings of a type's attributes, collapsed. @param {import("../types").OperatorType} type */
-function meanings(type) {
-  const rows = type.attributes.flatMap(({ name, meaning }) => [html("dt", {}, name), html("dd", {}, meaning)]);
-  return html("details", { class: "ex-explained" }, html("summary", {}, "what its attributes mean"), html("dl", { class: "ex-facts" }, ...rows));
 }
 
 /** Return what a model file states. Its words are not explained as terms. @param {[string, string[]][]} rows names, and the lines of their values @returns {Element[]} */

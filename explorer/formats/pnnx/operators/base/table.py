@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from explorer.formats.common.type_documentation import docstring_summary
+from explorer.formats.common.type_documentation import docstring_texts
 from explorer.net.operators.table import OperatorTable
 from explorer.record import OperatorType
 
@@ -41,4 +41,5 @@ def _documented(type: str, version: int) -> OperatorType:
     url = ""
     if prefix in _MODULES and type in TABLE and TABLE.is_own(type):
         url = _PAGE.format(name=f"{_MODULES[prefix]}.{name}")
-    return OperatorType(type, "PNNX, which has no operator versions", docstring_summary(TABLE, type), url)
+    text, description = docstring_texts(TABLE, type)
+    return OperatorType(type, "PNNX, which has no operator versions", text, url, description=description)
