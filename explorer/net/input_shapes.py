@@ -24,6 +24,20 @@ from explorer.record.reasons import counted_text
 _FIX = "export the model again with this shape, or replace the operator: net.replace(…)"
 
 
+def given_shapes(definition: NetDefinition, shapes: Mapping[str, Shape] | None) -> Mapping[str, Shape]:
+    """Return the shapes by input that were passed in order; raise OperandError if they are a shape without a name."""
+    if shapes is None or isinstance(shapes, Mapping):
+        return shapes or {}
+    first, *others = definition.inputs or ("x",)
+    name = f"{first!r} and {counted_text(len(others), 'other')}" if others else repr(first)
+    shape = shapes if is_shape(shapes) else (8, 3, 224, 224)
+    raise OperandError(
+        f"resize_inputs({shapes!r})",
+        rule=f"a shape must be given with the name of its input; inputs of this net: {name}",
+        fix=f"net.resize_inputs({f'{first}={shape}' if first.isidentifier() else {first: shape}})",
+    )
+
+
 def with_input_shapes(
     definition: NetDefinition, shapes: Mapping[str, Shape], build: Callable[[NetDefinition], Build]
 ) -> NetDefinition:

@@ -27,7 +27,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Self, Unpack, get_args, overload
+from typing import Any, NoReturn, Self, Unpack, get_args, overload
 
 import numpy as np
 
@@ -62,7 +62,7 @@ from explorer.net.definition.operator_definition import OperatorDefinition, memo
 from explorer.net.definition.subgraph import cut
 from explorer.net.editor import Names, NetEditor, OperatorCall, names_of
 from explorer.net.gradients import GradientOperators
-from explorer.net.input_shapes import with_input_shapes
+from explorer.net.input_shapes import given_shapes, with_input_shapes
 from explorer.net.net_operator import NetOperator
 from explorer.net.operand_matching import Operands, ReferenceValues, in_terms_of, precision
 from explorer.net.operators.caffe2 import TABLE
@@ -787,9 +787,9 @@ class Net:
     def resize_inputs(self, shapes: Mapping[str, Shape] | None = None, **named: Shape) -> None:
         """Change the declared shapes of inputs, such as the batch size, and of the operands that depend on them.
 
-        The net is built with the new shapes as a check. Raise OperandError with the name of the first operator that
-        does not accept them, such as a Reshape to a fixed batch size, and UnknownNameError for a name that is not an
-        input.
+        Shapes are passed by the names of their inputs, as keywords or as one dict. The net is built with the new shapes
+        as a check. Raise OperandError with the name of the first operator that does not accept them, such as a Reshape
+        to a fixed batch size, and UnknownNameError for a name that is not an input.
 
         >>> net = ex.Net("positive")
         >>> net.output(net.Relu(net.input("x", (1, 2)), "y"))
@@ -797,7 +797,7 @@ class Net:
         >>> net.inputs["x"].shape
         (8, 2)
         """
-        wanted = {**(shapes or {}), **named}
+        wanted = {**given_shapes(self.definition, shapes), **named}
 
         def build(definition: NetDefinition) -> Build:
             return self.with_definition(definition)._preview_build()
@@ -987,6 +987,16 @@ class Net:
         """
         self._device = as_device(device, f"to_device of net {self.name!r}")
         return self
+
+    def __call__(self, *inputs: Any, **named: Any) -> NoReturn:
+        """Raise OperandError with the method to call."""
+        is_recorded = any(isinstance(value, Expr) for value in (*inputs, *named.values()))
+        arguments = ", ".join([*(["x"] if len(inputs) == 1 else ["…"] * len(inputs)), *[f"{name}=…" for name in named]])
+        raise OperandError(
+            f"a call of the net {self.name!r}",
+            rule="a net must be run with arrays, or built with expressions",
+            fix=f"net.{'build' if is_recorded else 'run'}({arguments})",
+        )
 
     # -- planning and running ---------------------------------------------------------------------------------------
 

@@ -112,6 +112,17 @@ def test_other_lengths_and_named_lengths_are_changed(tmp_path: Any) -> None:
         net.resize_inputs(x=(0, 3, 8, 8))
     with pytest.raises(ex.UnknownNameError, match="unknown input"):
         net.resize_inputs(z=(1, 3, 8, 8))
+    with pytest.raises(ex.OperandError, match=r"resize_inputs\(\(8, 3, 8, 8\)\)") as caught:
+        net.resize_inputs((8, 3, 8, 8))  # type: ignore[arg-type]
+    assert caught.value.rule == "a shape must be given with the name of its input; inputs of this net: 'x'"
+    assert caught.value.fix == "net.resize_inputs(x=(8, 3, 8, 8))"
+    with pytest.raises(ex.OperandError, match=r"x=\(8, 3, 224, 224\)"):
+        net.resize_inputs(8)  # type: ignore[arg-type]
+    named = ex.Net("named")
+    named.input("a/x", (1, 2))
+    named.input("b", (1, 2))
+    with pytest.raises(ex.OperandError, match=r"'a/x' and 1 other\n.*'a/x': \(4, 2\)}"):
+        named.resize_inputs((4, 2))  # type: ignore[arg-type]
     named = ex.Net("named")
     named.input("x", ("batch", "time", 2))
     named.input("other", ("batch", "time", 2))

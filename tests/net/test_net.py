@@ -495,3 +495,14 @@ def test_the_repr_of_a_net(tmp_path: Path) -> None:
 def test_the_error_for_another_librarys_attribute_names_ours(name: str, said: str) -> None:
     with pytest.raises(AttributeError, match=re.escape(f"{name!r}: use {said}")):
         getattr(Net("n"), name)
+
+
+def test_a_net_that_is_called_names_the_method_for_it() -> None:
+    net = ex.Net("positive")
+    net.output(net.Relu(net.input("x", (1, 2)), "y"))
+    with pytest.raises(ex.OperandError, match="a call of the net 'positive'") as caught:
+        net(np.zeros((1, 2)))
+    assert caught.value.rule == "a net must be run with arrays, or built with expressions"
+    assert caught.value.fix == "net.run(x)"
+    with pytest.raises(ex.OperandError, match=r"fix: net\.build\(x=…\)"):
+        net(x=ex.tensor(np.zeros((1, 2))))

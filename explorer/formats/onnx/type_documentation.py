@@ -79,14 +79,19 @@ def _standard_type(domain: str, name: str, opset: int, upgraded_from: int) -> Op
 
 def _attribute(attribute: defs.OpSchema.Attribute) -> OperatorAttribute:
     default, meaning = _default(attribute.default_value), attribute.description.strip("\n")
-    return OperatorAttribute(attribute.name, default, meaning, attribute.type.name.lower(), attribute.required)
+    return OperatorAttribute(attribute.name, default, meaning, _member(attribute.type), attribute.required)
 
 
 def _operand(operand: defs.OpSchema.FormalParameter) -> OperatorOperand:
-    option = operand.option.name.lower()
+    option = _member(operand.option)
     return OperatorOperand(
         operand.name, operand.type_str, operand.description.strip("\n"), "" if option == "single" else option
     )
+
+
+def _member(value: defs.OpSchema.AttrType | defs.OpSchema.FormalParameterOption) -> str:
+    """Return the name of an enumeration's member in lower case."""
+    return str(value).rpartition(".")[2].lower()
 
 
 def _types(names: Sequence[str]) -> str:

@@ -24,6 +24,7 @@ import numpy as np
 from explorer.compilers.adapters.inductor.rows import Capture, Frame, Graph, Loop, Node
 from explorer.core.errors import OperandError, StateError, class_text
 from explorer.core.ir.source_location import CodeLocation
+from explorer.net.net import Net
 from explorer.run.recording.variable_tables import source_texts
 
 _RUNS = 20
@@ -54,7 +55,7 @@ def capture(program: Any, args: Sequence[Any], *, run: bool) -> Capture:
     """
     torch = import_module("torch")
     program = import_module("torch._dynamo.eval_frame").innermost_fn(getattr(program, "_orig_mod", program))
-    if not callable(program) or isinstance(program, type):
+    if not callable(program) or isinstance(program, (type, Net)):
         raise OperandError(
             f"Inductor was given {class_text(program)}",
             rule="Inductor compiles torch modules and functions of tensors",
