@@ -59,9 +59,9 @@ PLAIN_TEXT = """
     wholes why without applied costs declined in needed parameter place update updates apply branch choice
     condition formula loop operator shapes text values requested for written calls divide divided
     copied copies copy join joins left picked round start work chosen divides effect harm near others picks plans
-    axis dtype elements function loops
+    axis dtype elements function functions loops
     changes program absolute cosine counts pass match slices concatenation steps variable variables
-    code columns fault form has length line lines method own reads times total used
+    code column columns fault form has length line lines method own reads times total used
 """
 PLAIN = frozenset(PLAIN_TEXT.split())
 """words in the planner's code and strings that a NumPy user knows; every other one is a term"""

@@ -25,7 +25,7 @@ from explorer.core.progress import Progress, current_callback
 from explorer.core.recursion_limit import one_deeper
 from explorer.plan.context import planning_context
 from explorer.plan.graph.decisions import PlanStage, StageKind
-from explorer.plan.graph.kernels import BodySchedules
+from explorer.plan.graph.kernels import BodyPlan, BodyPlans
 from explorer.plan.graph.pass_base import Again, Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.options import Options
@@ -82,7 +82,7 @@ def plan(roots: Sequence[Expr], options: Options | None = None, reusable: Reusab
         names.add(planning_pass.name)
         # A call that was not inlined is one kernel; its working memory is given by the schedule of its body.
         if planning_pass.kind == "order":
-            graph.note(_schedules_of_bodies(graph, options))
+            graph.note(_plans_of_bodies(graph, options))
         if _run(planning_pass, name, graph):
             # Use the name of the stage, so that a step can also depend on a repeated pass, such as "simplify again".
             changed.add(name)
@@ -107,15 +107,18 @@ def plan_closed(body: Body, options: Options) -> tuple[Plan, tuple[Expr, ...]]:
     return cached
 
 
-def _schedules_of_bodies(graph: PlanGraph, options: Options) -> BodySchedules:
-    """Plan the bodies of the calls that were not inlined; return their schedules by the id of the body.
+def _plans_of_bodies(graph: PlanGraph, options: Options) -> BodyPlans:
+    """Plan the bodies of the calls that were not inlined; return their plans by the id of the body.
 
     This must happen before the kernels are built, because the working memory of a call's kernel depends on the plan of
     its body.
     """
     calls = [node.operation for node in graph.live if isinstance(node.operation, Call)] if graph.has(Call) else []
-    bodies = [body for call in calls for body in call.planned_bodies]
-    return BodySchedules({id(body): plan_closed(body, options)[0].schedule for body in bodies})
+    plans = BodyPlans()
+    for body in [body for call in calls for body in call.planned_bodies]:
+        planned, parameters = plan_closed(body, options)
+        plans[id(body)] = BodyPlan(planned.schedule, planned.graph.inputs, parameters)
+    return plans
 
 
 Watcher: TypeAlias = Callable[[PlanGraph], None]

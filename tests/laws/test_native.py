@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 import explorer as ex
 from explorer.core.types.tensor_type import Array
 from explorer.ops.base import Elementwise
+from explorer.ops.control.recurrence import recurrence
+from explorer.ops.control.scan import Scan
 from explorer.plan.codegen.elements import has_expression, has_rows
 from explorer.plan.passes import codegen
 from explorer.run.native import library
@@ -448,3 +450,48 @@ def test_random_programs_of_rows_have_the_values_of_numpy(root: ex.Expr) -> None
     np.testing.assert_allclose(
         ex.evaluate(root, kernels="native"), ex.evaluate(root), rtol=2e-5, atol=2e-6 * max(scale, 10)
     )
+
+
+GATES = {"lstm": (4, 2), "gru": (3, 1), "early gru": (3, 1), "rnn": (1, 1), "relu rnn": (1, 1)}
+"""numbers of gates and of states"""
+
+
+def recurrences(
+    cell: str, dtype: str, length: int, members: int, axis: int = 0, bias: bool = True, reverse: bool = False
+) -> list[ex.Expr]:
+    """Return the sequence and the last states of a recurrence of 24 units."""
+    random = np.random.default_rng(0)
+    gates, states = GATES[cell]
+
+    def drawn(*shape: int) -> ex.Expr:
+        return ex.tensor(random.normal(size=shape).astype(dtype))
+
+    shape = (length, members, gates * 24) if axis == 0 else (members, length, gates * 24)
+    x, weights, offset = drawn(*shape), drawn(24, gates * 24) * 0.3, drawn(gates * 24) if bias else None
+    state = [drawn(members, 24) for _ in range(states)]
+    sequence, last = recurrence(cell, cell, x, weights, offset, state, axis, reverse)
+    return [sequence, *last]
+
+
+def assert_compiled_steps(roots: list[ex.Expr], **tolerance: Any) -> ex.EvalPlan:
+    """Compare compiled scans with NumPy; return the plan, in which the last scan has code."""
+    plan = ex.EvalPlan(kernels="native")
+    handles = [plan.register(root) for root in roots]
+    plan.eval()
+    scans = [kernel for kernel in plan.planned.schedule.kernels if isinstance(kernel.result.operation, Scan)]
+    assert scans
+    assert scans[-1].steps is not None
+    for handle, right in zip(handles, ex.evaluate(roots), strict=True):
+        np.testing.assert_allclose(handle.data(), right, **tolerance)
+    return plan
+
+
+@pytest.mark.spec("K-1", "K-4")
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("cell", GATES)
+def test_the_steps_of_recurrences_have_the_values_of_numpy(cell: str, axis: int, reverse: bool) -> None:
+    for dtype, tolerance in (("float32", 5e-6), ("float64", 1e-13)):
+        for members in (1, 5):
+            roots = recurrences(cell, dtype, 19, members, axis, bias=members > 1, reverse=reverse)
+            assert_compiled_steps(roots, rtol=tolerance, atol=tolerance)

@@ -86,6 +86,11 @@ def is_numeric(node: Expr, dtype: np.dtype[Any]) -> bool:
     return dtype != BOOLEAN and not node.operation.c_of_booleans
 
 
+def as_number(node: Expr, element: str) -> str:
+    """Return the C expression of an element as a number: any nonzero byte of a boolean array is 1, as in NumPy."""
+    return f"({element} != 0)" if node.dtype == BOOLEAN else element
+
+
 def declaration(node: Expr, name: str) -> str:
     """Return the beginning of the C line that defines the value of a node."""
     return f"{'int' if node.dtype == BOOLEAN else TYPES[node.dtype]} {name}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from explorer.core.ir.expr import Expr
+from explorer.ops.control.scan import Scan
 
 Operands: TypeAlias = Callable[[Expr], tuple[Expr, ...]]
 """function that returns the operands of a node in the graph"""
@@ -61,6 +62,73 @@ class KernelCode:
     """length of rows that are combined element by element; 0 if there are none"""
 
 
+class Naming(NamedTuple):
+    """Names and comments in C code."""
+
+    name_of: Callable[[Expr], str] = lambda node: node.operation.name
+    """returns names of values, from which C identifiers are made"""
+    origins: Mapping[int, str] = MappingProxyType({})
+    """uid → source of the node, for the comment before its lines"""
+
+
+PLAIN = Naming()
+"""names of operations, without comments: the names in code to be compiled"""
+
+
+@dataclass(frozen=True, slots=True)
+class StepFunction:
+    """C function that computes values in steps of a scan, with the parameters of a kernel's function.
+
+    For each step, ``arrays`` contains the addresses of ``reads`` and ``writes``.
+    """
+
+    name: str
+    text: str
+    lines: tuple[tuple[int, Expr], ...]
+    """(line number from 1, node) for each operation"""
+    reads: tuple[Expr, ...]
+    """parameters of the body, values that are the same in all steps, products, and operands of earlier products"""
+    writes: tuple[Expr | int, ...]
+    """operands of products, and indices of outputs of the body"""
+
+
+class ScanBody(NamedTuple):
+    """Body of a scan as it is planned."""
+
+    scan: Scan
+    parameters: Sequence[Expr]
+    """parameters of the states, the elements and the captured values"""
+    nodes: Sequence[Expr]
+    """all nodes in topological order"""
+    inputs: Mapping[int, tuple[Expr, ...]]
+    """uid of a node → its operands"""
+    outputs: Sequence[Expr]
+    """next states, and values to be stacked"""
+
+
+@dataclass(frozen=True, slots=True)
+class StepsCode:
+    """Parts of a step of a scan in the order in which they run: C functions, and products, which NumPy computes."""
+
+    body: ScanBody
+    parts: tuple[StepFunction | Expr, ...]
+    invariant: tuple[Expr, ...]
+    """nodes whose values are the same in all steps, in topological order; NumPy computes them once in each run"""
+
+    @property
+    def functions(self) -> tuple[StepFunction, ...]:
+        """Parts that are C functions."""
+        return tuple([part for part in self.parts if isinstance(part, StepFunction)])
+
+
+C = TypeVar("C", KernelCode, StepFunction)
+
+
+def renamed(code: C, name: str) -> C:
+    """Return a function with another name."""
+    return replace(code, name=name, text=code.text.replace(f"void {code.name}(", f"void {name}(", 1))
+
+
 class Obstacle(NamedTuple):
     """Why there is no C code of a kernel."""
 
@@ -69,6 +137,7 @@ class Obstacle(NamedTuple):
         "dtype",
         "function",
         "columns",
+        "combines",
         "large_window",
         "long_run",
         "memory_order",

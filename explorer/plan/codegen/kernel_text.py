@@ -14,33 +14,18 @@ from explorer.record.escape import visible
 _CONTINUATION = re.compile(r"(?:\s|\\|\?\?/)+$")
 
 
-class KernelText:
+class FunctionText:
     """Lines of a C function with indented blocks, and comments that state where the program recorded the nodes."""
 
-    def __init__(self, kernel: KernelSpec, title: str, values: Values, is_array: Callable[[int], bool]) -> None:
-        """Begin the function, and define its operands and its result.
-
-        Args:
-            kernel: the kernel.
-            title: comment before the function.
-            values: names of the values.
-            is_array: returns whether an operand, by its index, is read as an array, not as one number.
-        """
+    def __init__(self, name: str, title: str, origins: Mapping[int, str]) -> None:
+        """Begin the function ``name``, after the comment ``title``; ``origins`` are the sources of nodes by uid."""
         self._lines: list[str] = []
         self._nodes: list[tuple[int, Expr]] = []
         self._depth = 0
-        self._origins: Mapping[int, str] = kernel.origins
+        self._origins = origins
         self._last = ""
         self.add(f"/* {title} */")
-        self.open(f"void {kernel.name}(void *const *arrays, int64_t start, int64_t stop)")
-        for index, read in enumerate(values.reads):
-            kind, name = TYPES[read.dtype], values.name(read)
-            if is_array(index):
-                self.add(f"const {kind} *{name} = arrays[{index}];")
-            else:
-                self.add(f"const {kind} {name} = *(const {kind} *)arrays[{index}];")
-        result = kernel.result
-        self.add(f"{TYPES[result.dtype]} *{values.name(result)} = arrays[{len(values.reads)}];")
+        self.open(f"void {name}(void *const *arrays, int64_t start, int64_t stop)")
 
     @property
     def lines(self) -> tuple[tuple[int, Expr], ...]:
@@ -50,6 +35,13 @@ class KernelText:
     def add(self, line: str) -> None:
         """Add a line in the current block."""
         self._lines.append("    " * self._depth + line)
+
+    def operand(self, node: Expr, name: str, address: str, is_array: bool) -> None:
+        """Define an operand at an address, which is read as an array or as one number."""
+        kind = TYPES[node.dtype]
+        self.add(
+            f"const {kind} *{name} = {address};" if is_array else f"const {kind} {name} = *(const {kind} *){address};"
+        )
 
     def comment(self, node: Expr) -> None:
         """Add the comment before a line of a node, unless the source is unknown or that of the line before."""
@@ -85,6 +77,25 @@ class KernelText:
         """End the function, and return its text."""
         self.close(0)
         return "\n".join(self._lines) + "\n"
+
+
+class KernelText(FunctionText):
+    """Lines of the C function of a kernel."""
+
+    def __init__(self, kernel: KernelSpec, title: str, values: Values, is_array: Callable[[int], bool]) -> None:
+        """Begin the function, and define its operands and its result.
+
+        Args:
+            kernel: the kernel.
+            title: comment before the function.
+            values: names of the values.
+            is_array: returns whether an operand, by its index, is read as an array, not as one number.
+        """
+        super().__init__(kernel.name, title, kernel.origins)
+        for index, read in enumerate(values.reads):
+            self.operand(read, values.name(read), f"arrays[{index}]", is_array(index))
+        result = kernel.result
+        self.add(f"{TYPES[result.dtype]} *{values.name(result)} = arrays[{len(values.reads)}];")
 
 
 def counted(nodes: Sequence[Expr]) -> str:

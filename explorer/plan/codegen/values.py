@@ -8,8 +8,8 @@ from explorer.core.ir.expr import Expr
 from explorer.ops.base import Elementwise, c_literal
 from explorer.ops.creation.constants import Full
 from explorer.plan.codegen.elements import (
-    BOOLEAN,
     DEFINED,
+    as_number,
     c_expression,
     computed_dtype,
     declaration,
@@ -77,8 +77,8 @@ class Values:
             left = target if node is self._result else declaration(node, self.name(node))
             yield node, f"{left} = {value};"
 
-    def _element(self, node: Expr, as_number: bool, offset: Callable[[int], str | None]) -> str:
-        """Return the C expression of an element of an operand; ``as_number``: in an operation on numbers."""
+    def _element(self, node: Expr, is_number: bool, offset: Callable[[int], str | None]) -> str:
+        """Return the C expression of an element of an operand; ``is_number``: in an operation on numbers."""
         if (number := self.literal(node)) is not None:
             return number
         element, index = self.name(node), self._index.get(node.uid)
@@ -86,5 +86,4 @@ class Values:
             return element
         if (position := offset(index)) is not None:
             element = f"{element}[{position or '0'}]"
-        # Any nonzero byte of a boolean array is true, and 1 as a number, as in NumPy.
-        return f"({element} != 0)" if as_number and node.dtype == BOOLEAN else element
+        return as_number(node, element) if is_number else element

@@ -6,7 +6,8 @@ and a loop over samples records thousands of identical kernels. The cost is ther
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 from explorer.core.ir.accumulation import workspace_of
 from explorer.core.ir.expr import Expr
@@ -23,8 +24,18 @@ _Patterns: TypeAlias = dict[tuple[Any, ...], tuple[KernelCost, Blocks | None]]
 at equal positions"""
 
 
-class BodySchedules(dict[int, Schedule]):
-    """Map from body id to schedule, for calls that are not inlined; filled before the pass `Order`."""
+class BodyPlan(NamedTuple):
+    """Plan of the body of a call that is not inlined."""
+
+    schedule: Schedule
+    inputs: Mapping[int, tuple[Expr, ...]]
+    """uid of a node → its operands in the planned graph"""
+    parameters: tuple[Expr, ...]
+    """parameters that represent the operands of the call, in order"""
+
+
+class BodyPlans(dict[int, BodyPlan]):
+    """Map from the id of a body to its plan, for calls that are not inlined; filled before the pass `Order`."""
 
 
 def kernels_of(graph: PlanGraph, cost_model: CostModel) -> tuple[list[Expr], list[Kernel], dict[int, int]]:
@@ -88,8 +99,8 @@ def _cost_of_one(node: Expr, operands: tuple[Expr, ...], graph: PlanGraph, cost_
     if node.operation.view and operands:
         return KernelCost(0, size, cost_model.view, 0, 0)
     if isinstance(node.operation, Call):  # one kernel runs the whole body, and needs memory for its intermediate values
-        body_schedules = graph.notes(BodySchedules)
-        schedules = [body_schedules[id(body)] for body in node.operation.planned_bodies]
+        body_plans = graph.notes(BodyPlans)
+        schedules = [body_plans[id(body)].schedule for body in node.operation.planned_bodies]
         # The peak of the body includes its outputs, which are the result of the call, unless it is a mapped call, which
         # copies them into its result. Only one body runs at a time.
         outputs = 0 if isinstance(node.operation, MappedCall) else size

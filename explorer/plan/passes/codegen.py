@@ -14,12 +14,24 @@ from explorer.core.ir.expr import Expr
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import TensorType
 from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc
+from explorer.ops.control.scan import Scan
 from explorer.ops.reduction.reduce import Extreme
 from explorer.plan.codegen.elements import has_rows
 from explorer.plan.codegen.generate import kernel_code
-from explorer.plan.codegen.kernel_code import KernelCode, KernelSpec, Obstacle
+from explorer.plan.codegen.kernel_code import (
+    C,
+    KernelCode,
+    KernelSpec,
+    Obstacle,
+    ScanBody,
+    StepFunction,
+    StepsCode,
+    renamed,
+)
 from explorer.plan.codegen.names import Identifiers, c_identifier
+from explorer.plan.codegen.steps import steps_code
 from explorer.plan.codegen.windows import combines_windows
+from explorer.plan.graph.kernels import BodyPlans
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Reason, RuleInfo
@@ -166,6 +178,14 @@ class Codegen(Pass):
         meaning="A transposed convolution with a stride computes all pixels that read the same weights together, and "
         "these are one stride apart. C code computes adjacent elements.",
     )
+    steps = Reason(
+        "steps",
+        "`{result}` is computed by NumPy's matrix products and the C functions {functions}, because {count:operation} "
+        "in each of {steps:step} are then loops in which values between them stay in registers.",
+        meaning="NumPy calls one function per operation in each step, which takes longer than its arithmetic if the "
+        "state is small. Values that are the same in all steps are computed once.",
+        change='ex.EvalPlan(kernels="numpy") runs all kernels in NumPy.',
+    )
     columns = Reason(
         "columns",
         "`{result}` is computed by NumPy, because the axes that `{operation}` combines are not next to each other in "
@@ -178,7 +198,10 @@ class Codegen(Pass):
 
     def has_work(self, graph: PlanGraph) -> bool:
         """Return whether a kernel is fused, or has an operation with temporary arrays."""
-        return any(_is_candidate(kernel, graph) for kernel in graph.ordered.kernels)
+        return any(
+            isinstance(kernel.result.operation, Scan) or _is_candidate(kernel, graph)
+            for kernel in graph.ordered.kernels
+        )
 
     def run(self, graph: PlanGraph) -> None:
         """Generate code for the kernels for which it is faster, and record why not for the others."""
@@ -186,8 +209,15 @@ class Codegen(Pass):
         names = _Names()
         channels_last = {kernel.result.uid for kernel in graph.ordered.kernels if kernel.channels_last}
         for kernel in graph.ordered.kernels:
-            if _is_candidate(kernel, graph):
-                facts: dict[str, Any] = {"result": kernel.result}
+            facts: dict[str, Any] = {"result": kernel.result}
+            if (body := _scan_body(kernel.result, graph)) is not None:
+                steps = self._steps(body, names, facts)
+                if isinstance(steps, Reason):
+                    graph.decline(self.rule, steps, facts, *kernel.nodes)
+                elif steps is not None:
+                    graph.decide(self.rule, self.steps, facts, kernel.nodes)
+                    kernel = replace(kernel, steps=steps)
+            elif _is_candidate(kernel, graph):
                 code = self._code(kernel, graph, names, channels_last, facts)
                 if isinstance(code, Reason):
                     graph.decline(self.rule, code, facts, *kernel.nodes)
@@ -220,7 +250,8 @@ class Codegen(Pass):
 
     def counts(self, graph: PlanGraph) -> Mapping[str, int]:
         """Return the number of kernels that have code."""
-        return {"kernels_with_code": sum([kernel.code is not None for kernel in graph.ordered.kernels])}
+        kernels = graph.ordered.kernels
+        return {"kernels_with_code": sum([bool(kernel.functions) for kernel in kernels])}
 
     def _code(
         self,
@@ -258,6 +289,42 @@ class Codegen(Pass):
         reason: Reason = getattr(self, code.kind)
         return reason
 
+    def _steps(self, body: ScanBody, names: _Names, facts: dict[str, Any]) -> StepsCode | Reason | None:
+        """Return the code of a scan, or the reason why it has none; None if it has no elementwise operations.
+
+        Facts of the decision are added to ``facts``.
+        """
+        operations = [node for node in body.nodes if node.operation.elementwise]
+        if not operations:
+            return None
+        size = body.scan.length * max([node.tensor_type.size for node in body.outputs])
+        if size < _ELEMENTS:
+            facts |= {"count": size, "least": _ELEMENTS}
+            return self.few_elements
+        if len(operations) > _OPERATIONS:
+            facts |= {"count": len(operations), "most": _OPERATIONS}
+            return self.many_operations
+        code = steps_code(body, f"compute_{c_identifier(body.scan.label)}")
+        if isinstance(code, Obstacle):
+            facts |= {"operation": code.node.operation.label, **code.facts}
+            reason: Reason = getattr(self, code.kind)
+            return reason
+        parts = [names.renamed(part) if isinstance(part, StepFunction) else part for part in code.parts]
+        code = replace(code, parts=tuple(parts))
+        functions = " and ".join([function.name for function in code.functions])
+        facts |= {"functions": functions, "count": len(operations), "steps": body.scan.length}
+        return code
+
+
+def _scan_body(node: Expr, graph: PlanGraph) -> ScanBody | None:
+    """Return the planned body of a scan of numbers on the CPU; None for other operations."""
+    scan = node.operation
+    if not isinstance(scan, Scan) or not node.type.plain:
+        return None
+    schedule, inputs, parameters = graph.notes(BodyPlans)[id(scan.body)]
+    nodes = [*schedule.leaves, *[node for kernel in schedule.kernels for node in kernel.nodes]]
+    return ScanBody(scan, parameters, [*dict.fromkeys([*parameters, *nodes])], inputs, schedule.roots)
+
 
 def _is_candidate(kernel: Kernel, graph: PlanGraph) -> bool:
     """Return whether C code could make a kernel faster.
@@ -288,12 +355,12 @@ class _Names:
         self._of_text: dict[str, str] = {}
         self._identifiers = Identifiers(set())
 
-    def renamed(self, code: KernelCode) -> KernelCode:
+    def renamed(self, code: C) -> C:
         """Return the code with a name that no other code has."""
         name = self._of_text.get(code.text)
         if name is None:
             name = self._of_text[code.text] = self._identifiers.unused(code.name)
-        return replace(code, name=name, text=code.text.replace(f"void {code.name}(", f"void {name}(", 1))
+        return renamed(code, name)
 
 
 def _named(kernel: Kernel, graph: PlanGraph, names: _Names, channels_last: Container[int]) -> KernelCode | Obstacle:

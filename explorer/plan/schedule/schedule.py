@@ -29,7 +29,7 @@ from typing import NamedTuple, TypeAlias
 
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import AnyType, TupleType
-from explorer.plan.codegen.kernel_code import KernelCode
+from explorer.plan.codegen.kernel_code import KernelCode, StepFunction, StepsCode
 from explorer.plan.schedule.blocked_kernel import Blocks
 from explorer.plan.schedule.tiling import PIXEL_BY_PIXEL
 
@@ -86,6 +86,13 @@ class Kernel:
     memory"""
     code: KernelCode | None = None
     """C code that computes the kernel, if the pass `Codegen` chose it"""
+    steps: StepsCode | None = None
+    """C code of the steps of a scan, if the pass `Codegen` chose it"""
+
+    @property
+    def functions(self) -> tuple[KernelCode | StepFunction, ...]:
+        """C functions of the kernel."""
+        return self.steps.functions if self.steps is not None else () if self.code is None else (self.code,)
 
     @property
     def is_view(self) -> bool:

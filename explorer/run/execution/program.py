@@ -46,6 +46,7 @@ from explorer.run.kernels.tiled_epilogue import TiledEpilogue
 from explorer.run.native.library import Library, library_of, notes
 from explorer.run.native.native_epilogue import NativeEpilogue
 from explorer.run.native.native_kernel import NativeKernel
+from explorer.run.native.native_steps import NativeSteps
 from explorer.run.runtime.device_runners import devices_of, finish, finishing, freeing
 from explorer.run.runtime.marshalling import parameter_value, read_only
 from explorer.run.runtime.memory import Memory, grant
@@ -82,7 +83,7 @@ class Program:
         )
         self.fixed_memory = {leaf.uid for leaf in schedule.leaves} - {leaf.uid for leaf in brought}
         """uids of values that have the same address in every run"""
-        codes = [kernel.code for kernel in schedule.kernels if kernel.code is not None]
+        codes = [code for kernel in schedule.kernels for code in kernel.functions]
         self._library = library_of(codes) if codes else None
         self._closed: dict[tuple[int, int], Program] = {}
         """programs of calls that were not inlined, keyed by body and memory offset"""
@@ -243,11 +244,22 @@ class Program:
             return self._compiled(kernel, out, fixed_memory, chain)
         sources = [self.slots[operand.uid] for operand in inputs[result.uid]]
         if isinstance(result.operation, Call):
-            runs = [self._closed_body(kernel, placement, body) for body in result.operation.planned_bodies]
-            return call_runner(result.operation, runs, sources, type_)
+            build = functools.partial(self._call_runner, kernel, placement, sources)
+            if kernel.steps is None or self._library is None:
+                return build()
+            operands = inputs[result.uid]
+            constants = {index for index, operand in enumerate(operands) if self._constant(operand)}
+            return NativeSteps(kernel.steps, self._library, sources, constants, build)
         types = [operand.type for operand in inputs[result.uid]]
         alone = single(result.operation, sources, type_, out, types, fixed_memory)
         return self._compiled(kernel, out, fixed_memory, alone)
+
+    def _call_runner(self, kernel: Kernel, placement: Placement, sources: list[int]) -> Runner:
+        """Build the runner of a call, whose bodies are programs."""
+        operation = kernel.result.operation
+        assert isinstance(operation, Call)
+        runs = [self._closed_body(kernel, placement, body) for body in operation.planned_bodies]
+        return call_runner(operation, runs, sources, kernel.result.type)
 
     def _compiled(self, kernel: Kernel, out: Any, fixed_memory: bool, numpy: Runner) -> Runner:
         """Return the runner of a kernel's compiled function, or ``numpy`` if it has no code."""

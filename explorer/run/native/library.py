@@ -26,7 +26,7 @@ from time import perf_counter_ns
 from typing import Any, NamedTuple, TypeAlias
 
 from explorer.plan.codegen.elements import FUNCTIONS
-from explorer.plan.codegen.kernel_code import KernelCode
+from explorer.plan.codegen.kernel_code import KernelCode, StepFunction
 from explorer.record.caller_warning import warn_caller
 from explorer.record.fork_locks import renew_in_children
 from explorer.run.runtime.timing import Note
@@ -161,7 +161,7 @@ def library(codes: tuple[tuple[str, str], ...]) -> Library:
     return Library(codes)
 
 
-def library_of(codes: Sequence[KernelCode]) -> Library:
+def library_of(codes: Sequence[KernelCode | StepFunction]) -> Library:
     """Begin to build the functions of a plan's kernels."""
     return library(tuple(sorted({code.name: code.text for code in codes}.items())))
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
-from types import MappingProxyType
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call
 from explorer.plan.codegen.generate import kernel_code
-from explorer.plan.codegen.kernel_code import KernelCode, KernelSpec
+from explorer.plan.codegen.kernel_code import KernelCode, KernelSpec, Naming, StepFunction, StepsCode, renamed
+from explorer.plan.codegen.steps import steps_code
 from explorer.plan.options import Options
 from explorer.plan.planner import Plan, plan_closed
 from explorer.plan.schedule.schedule import Kernel
 from explorer.record import Code, Recording, Source
 from explorer.record.escape import visible
 
+_LABELS = Naming(lambda node: node.label)
 _WIDEST = 100
 """maximum number of characters of a source line in a comment"""
 
@@ -27,30 +29,55 @@ def codes(planned: Plan, recording: Recording, ids: Mapping[int, int]) -> dict[i
     """
 
     def name_of(node: Expr) -> str:
-        node_id = ids[node.uid]
-        return recording.variables.get(node_id) or recording.nodes.label[node_id]
+        node_id = ids.get(node.uid)
+        return node.label if node_id is None else recording.variables.get(node_id) or recording.nodes.label[node_id]
 
     def source_of(node: Expr) -> Source | None:
-        row = recording.nodes.source[ids[node.uid]]
+        row = recording.nodes.source[ids[node.uid]] if node.uid in ids else -1
         return None if row < 0 else recording.sources[row]
+
+    def naming(nodes: Iterable[Expr]) -> Naming:
+        sources = {node.uid: source_of(node) for node in nodes}
+        is_one_file = len({source.where for source in sources.values() if source is not None}) == 1
+        origins = {
+            uid: _origin(source, source.short_location if is_one_file else source.location)
+            for uid, source in sources.items()
+            if source is not None
+        }
+        return Naming(name_of, origins)
 
     rows: dict[int, Code] = {}
     channels_last = _channels_last(planned)
     for index, kernel in enumerate(planned.schedule.kernels):
         operation = kernel.result.operation
         if kernel.code is not None:
-            sources = {node.uid: source_of(node) for node in kernel.nodes}
-            is_one_file = len({source.where for source in sources.values() if source is not None}) == 1
-            origins = {
-                uid: _origin(source, source.short_location if is_one_file else source.location)
-                for uid, source in sources.items()
-                if source is not None
-            }
-            code = _named(kernel, planned, channels_last, name_of, origins)
+            code = _named(kernel, planned, channels_last, naming(kernel.nodes))
             rows[index] = Code("C", code.text, tuple([(line, ids[node.uid]) for line, node in code.lines]))
+        elif kernel.steps is not None:
+            body = kernel.steps.body
+            rows[index] = _joined(_named_steps(kernel.steps, naming([*body.nodes, *body.outputs])).functions, ids)
         elif isinstance(operation, Call) and (text := _code_of_bodies(operation, planned.options)):
             rows[index] = Code("C", text)
     return rows
+
+
+def _named_steps(steps: StepsCode, naming: Naming) -> StepsCode:
+    """Return the functions of a scan with other names of values, and with comments."""
+    names = iter([function.name for function in steps.functions])
+    code = steps_code(steps.body, "compute", naming)
+    assert isinstance(code, StepsCode)
+    parts = [renamed(part, next(names)) if isinstance(part, StepFunction) else part for part in code.parts]
+    return replace(code, parts=tuple(parts))
+
+
+def _joined(functions: Sequence[StepFunction], ids: Mapping[int, int]) -> Code:
+    """Return the code of several functions, which are separated by empty lines."""
+    lines: list[tuple[int, int]] = []
+    first = 0
+    for function in functions:
+        lines += [(first + line, ids[node.uid]) for line, node in function.lines if node.uid in ids]
+        first += function.text.count("\n") + 1
+    return Code("C", "\n".join([function.text for function in functions]), tuple(lines))
 
 
 def _origin(source: Source, location: str) -> str:
@@ -64,18 +91,12 @@ def _channels_last(planned: Plan) -> set[int]:
     return {kernel.result.uid for kernel in planned.schedule.kernels if kernel.channels_last}
 
 
-def _named(
-    kernel: Kernel,
-    planned: Plan,
-    channels_last: Container[int],
-    name_of: Callable[[Expr], str],
-    origins: Mapping[int, str] = MappingProxyType({}),
-) -> KernelCode:
+def _named(kernel: Kernel, planned: Plan, channels_last: Container[int], naming: Naming) -> KernelCode:
     """Return the code of a kernel with other names of values, and with comments."""
     assert kernel.code is not None
     inputs = planned.graph.inputs
     operands = lambda node: inputs[node.uid]  # noqa: E731
-    named = KernelSpec(kernel.nodes, operands, kernel.code.name, kernel.order, channels_last, name_of, origins)
+    named = KernelSpec(kernel.nodes, operands, kernel.code.name, kernel.order, channels_last, *naming)
     code = kernel_code(named)
     assert isinstance(code, KernelCode)
     return code
@@ -92,8 +113,11 @@ def _code_of_bodies(call: Call, options: Options) -> str:
         for kernel in planned.schedule.kernels:
             operation = kernel.result.operation
             if kernel.code is not None:
-                code = _named(kernel, planned, channels_last, lambda node: node.label)
-                texts.append(f"// in the body {visible(body.name)}\n{code.text}")
+                text = _named(kernel, planned, channels_last, _LABELS).text
+                texts.append(f"// in the body {visible(body.name)}\n{text}")
+            elif kernel.steps is not None:
+                functions = _named_steps(kernel.steps, _LABELS).functions
+                texts += [f"// in the body {visible(body.name)}\n{function.text}" for function in functions]
             elif isinstance(operation, Call):
                 called = [each for each in operation.planned_bodies if id(each) not in seen]
                 seen.update(map(id, called))

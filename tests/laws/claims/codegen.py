@@ -10,6 +10,7 @@ import numpy as np
 from explorer.core.ir.accumulation import pack_for_tiles, tiles_of
 from explorer.core.ir.expr import Expr
 from explorer.ops.base import Elementwise, Ufunc
+from explorer.ops.control.scan import Scan
 from explorer.ops.nn.conv import Conv2d
 from explorer.ops.reduction.reduce import Extreme
 from explorer.plan.codegen.elements import FUNCTIONS, has_expression
@@ -27,7 +28,7 @@ def kernel_of(claim: Claim) -> Kernel:
     """Return the kernel of a decision's subjects; it has code exactly if the decision was applied."""
     kernel = next(k for k in claim.planned.schedule.kernels if k.result is claim.subjects[-1])
     assert [node.uid for node in kernel.nodes] == [node.uid for node in claim.subjects]
-    assert (kernel.code is not None) is claim.choice.applied
+    assert bool(kernel.functions) is claim.choice.applied
     return kernel
 
 
@@ -50,6 +51,19 @@ def compiled(claim: Claim) -> Facts:
         "count": len(kernel.nodes),
         "elements": size,
     }
+
+
+@of_decision(Codegen.steps)
+def steps(claim: Claim) -> Facts:
+    kernel = kernel_of(claim)
+    assert kernel.steps is not None
+    scan = kernel.result.operation
+    assert isinstance(scan, Scan)
+    computed = {node.uid for function in kernel.functions for _, node in function.lines}
+    operations = [node for node in kernel.steps.body.nodes if node.operation.elementwise]
+    assert {node.uid for node in operations} <= computed
+    names = " and ".join([function.name for function in kernel.functions])
+    return {"result": kernel.result, "functions": names, "count": len(operations), "steps": scan.length}
 
 
 @of_decision(Codegen.windows)

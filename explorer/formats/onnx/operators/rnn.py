@@ -260,7 +260,15 @@ def each_direction(
             state = _zeros_for_empty_sequences(x, lengths, state)
         sequences.append(sequence)
         last.append(state)
-    return [stack(sequences, 1), *[stack([state[i] for state in last]) for i in range(len(starts))]]
+    return [_stacked(sequences, 1), *[_stacked([state[i] for state in last], 0) for i in range(len(starts))]]
+
+
+def _stacked(parts: list[Expr], axis: int) -> Expr:
+    """Stack the values of one or two directions along a new axis; with one direction, no element is copied."""
+    if len(parts) > 1:
+        return stack(parts, axis)
+    shape = parts[0].shape
+    return reshape(parts[0], (*shape[:axis], 1, *shape[axis:]))
 
 
 def lengths_of(lengths: Expr | None, x: Expr) -> Expr | None:

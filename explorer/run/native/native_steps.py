@@ -1,0 +1,242 @@
+"""Runner of a scan whose steps are C functions, and matrix products, which BLAS computes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Container, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from explorer.core.ir.expr import Expr
+from explorer.core.ir.tensor import Tensor
+from explorer.core.types.tensor_type import Array, TensorType
+from explorer.plan.codegen.kernel_code import StepFunction, StepsCode
+from explorer.plan.codegen.steps import keeps_rows
+from explorer.run.kernels.runners import Runner, Values, single
+from explorer.run.native.library import Function, Library
+from explorer.run.runtime.memory import allocate
+
+_STEPS = 4096
+"""maximum number of steps whose addresses are computed at once"""
+_PART = 1 << 22
+"""maximum number of elements that one call of a function computes, so that an interrupt ends a run"""
+
+_Part: TypeAlias = Callable[[int], object]
+"""function that computes a part of a step, given its number"""
+
+
+class NativeSteps:
+    """Scan whose steps the functions and products of ``code`` compute; ``numpy`` builds the runner without them.
+
+    ``constants`` are the indices of operands that are the same in every run.
+    """
+
+    def __init__(
+        self,
+        code: StepsCode,
+        library: Library,
+        sources: Sequence[int],
+        constants: Container[int],
+        numpy: Callable[[], Runner],
+    ) -> None:
+        self._code, self._library, self._sources = code, library, sources
+        self._numpy = functools.cache(numpy)
+        body = code.body
+        first = body.scan.states + len(body.scan.axes)
+        self._captured = [*enumerate(body.parameters)][first:]
+        self._constant = {node.uid for index, node in self._captured if index in constants}
+        for node in code.invariant:
+            if all(operand.uid in self._constant for operand in body.inputs.get(node.uid, ())):
+                self._constant.add(node.uid)
+        self._kept: dict[int, Array] = {}
+        """uid → array of values that are the same in every run"""
+        self._layouts = [_layout(function, code) for function in code.functions]
+
+    def __call__(self, values: Values) -> Any:
+        """Compute the last states and the stacked outputs from the table of values."""
+        functions = self._library.functions  # the first call waits for the compiler
+        if not functions:
+            return self._numpy()(values)
+        scan, outputs = self._code.body.scan, self._code.body.outputs
+        memory = _Memory(self._code, [values[source] for source in self._sources], self._same_in_all_steps(values))
+        size = max([node.tensor_type.size for node in outputs])
+        together = max(1, min(_STEPS, _PART // size))
+        for first in range(0, scan.length, together):
+            steps = range(first, min(first + together, scan.length))
+            calls = [(functions[each.function.name], *each.addresses(memory, steps)) for each in self._layouts]
+            if len(self._code.parts) == 1:
+                ((function, table, _),) = calls
+                function(table.ctypes.data, 0, len(steps))
+            else:
+                _run(self._code, memory, steps, calls)
+        results = memory.results()
+        return tuple(results) if len(results) > 1 else results[0]
+
+    def _same_in_all_steps(self, values: Values) -> dict[int, Array]:
+        """Return the arrays of captured values, and of values computed from them, by uid."""
+        arrays = {**self._kept}
+        for index, node in self._captured:
+            if node.uid not in arrays:
+                self._add(arrays, node, values[self._sources[index]])
+        for node in self._code.invariant:
+            if node.uid not in arrays:
+                self._add(arrays, node, self._value(node, arrays))
+        return arrays
+
+    def _add(self, arrays: dict[int, Array], node: Expr, value: Any) -> None:
+        array = arrays[node.uid] = np.require(value, requirements=["C", "A"])
+        if node.uid in self._constant:
+            self._kept[node.uid] = array
+
+    def _value(self, node: Expr, arrays: dict[int, Array]) -> Any:
+        """Return the value of a node that is the same in all steps."""
+        if isinstance(node, Tensor):
+            return node.storage.array
+        operands = self._code.body.inputs[node.uid]
+        runner = single(node.operation, [*range(len(operands))], node.type, None, [each.type for each in operands])
+        return runner([arrays[operand.uid] for operand in operands])
+
+
+def _run(code: StepsCode, memory: _Memory, steps: range, calls: Sequence[tuple[Function, Array, int]]) -> None:
+    """Run the parts of some steps; ``calls`` are the functions, with addresses and the number of bytes of a step."""
+    remaining = iter(calls)
+    parts = [
+        _call(*next(remaining), steps.start) if isinstance(part, StepFunction) else memory.product(part)
+        for part in code.parts
+    ]
+    for step in steps:
+        for compute in parts:
+            compute(step)
+
+
+def _call(function: Function, table: Array, distance: int, first: int) -> _Part:
+    start = table.ctypes.data - first * distance
+    return lambda step: function(start + step * distance, 0, 1)
+
+
+class _Memory:
+    """Arrays of one run.
+
+    Two arrays contain each state in turn, so that a step can read the state before it in any order.
+    """
+
+    def __init__(self, code: StepsCode, operands: Sequence[Any], arrays: dict[int, Array]) -> None:
+        body, scan = code.body, code.body.scan
+        self._inputs, self._scan = body.inputs, scan
+        self.arrays = arrays
+        states, sequences, _ = scan.parts(operands)
+        self._state_of = {node.uid: index for index, node in enumerate(body.parameters[: scan.states])}
+        self.states = [np.empty((2, *node.shape), node.dtype) for node in body.outputs[: scan.states]]
+        for memory, state in zip(self.states, states, strict=True):
+            memory[0] = state
+        for index, (sequence, axis) in enumerate(zip(sequences, scan.axes, strict=True), scan.states):
+            arrays[body.parameters[index].uid] = _steps_first(sequence, axis)
+        self._sequences = {node.uid for node in body.parameters[scan.states : scan.states + len(sequences)]}
+        self.outputs = [
+            _stacked(node.tensor_type, scan.length, axis)
+            for node, axis in zip(body.outputs[scan.states :], scan.out_axes, strict=True)
+        ]
+
+    def array(self, node: Expr) -> Array:
+        """Return the array of a value; a state or element has a first axis for the steps."""
+        if (index := self._state_of.get(node.uid)) is not None:
+            return self.states[index]
+        array = self.arrays.get(node.uid)
+        if array is None:
+            array = self.arrays[node.uid] = allocate(node.tensor_type)
+        return array
+
+    def target(self, target: Expr | int) -> Array:
+        """Return the array to which a function writes."""
+        if not isinstance(target, int):
+            return self.array(target)
+        return self.states[target] if target < self._scan.states else self.outputs[target - self._scan.states]
+
+    def product(self, node: Expr) -> _Part:
+        """Return the function that computes a product in one step."""
+        operands, out = self._inputs[node.uid], self.array(node)
+        multiply: Callable[..., Any] = np.dot if max([each.ndim for each in operands]) <= 2 else np.matmul
+        if self._sequences.isdisjoint([each.uid for each in operands]):
+            calls = [functools.partial(multiply, *[self._at(each, step) for each in operands], out) for step in (0, 1)]
+            return lambda step: calls[step & 1]()
+        return lambda step: multiply(*[self._at(each, step) for each in operands], out)
+
+    def _at(self, node: Expr, step: int) -> Array:
+        array = self.array(node)
+        if node.uid in self._state_of:
+            return array[step & 1]  # type: ignore[no-any-return]
+        if node.uid in self._sequences:
+            return array[-1 - step if self._scan.reverse else step]  # type: ignore[no-any-return]
+        return array
+
+    def results(self) -> list[Array]:
+        """Return the last states and the stacked outputs."""
+        scan = self._scan
+        stacks = [
+            np.ascontiguousarray(np.moveaxis(steps, 0, axis))
+            for steps, axis in zip(self.outputs, scan.out_axes, strict=True)
+        ]
+        return [*[state[scan.length & 1].copy() for state in self.states], *stacks]
+
+
+class _Layout(NamedTuple):
+    """Addresses of values: in step i, the first one + i · stride, plus ``alternate`` in every other step."""
+
+    function: StepFunction
+    strides: Array
+    alternate: Array
+    odd: Array
+    """0 or 1 for each value: the first steps with another address"""
+    reverse: Array
+    """number of steps · stride to be added if the last element is the first step"""
+
+    def addresses(self, memory: _Memory, steps: range) -> tuple[Array, int]:
+        """Return a row of addresses for each step, and its number of bytes."""
+        arrays = [*map(memory.array, self.function.reads), *map(memory.target, self.function.writes)]
+        first = np.array([array.__array_interface__["data"][0] for array in arrays], np.intp) + self.reverse
+        number = np.arange(steps.start, steps.stop, dtype=np.intp)[:, None]
+        table: Array = first + number * self.strides + ((number + self.odd) & 1) * self.alternate
+        return table, table.strides[0]
+
+
+def _layout(function: StepFunction, code: StepsCode) -> _Layout:
+    """Return where a function finds values in each step."""
+    scan, parameters, outputs = code.body.scan, code.body.parameters, code.body.outputs
+    position = {node.uid: index for index, node in enumerate(parameters[: scan.states + len(scan.axes)])}
+    rows = []
+    for value, is_read in [*[(read, True) for read in function.reads], *[(write, False) for write in function.writes]]:
+        index = value if isinstance(value, int) else position.get(value.uid)
+        if index is None:
+            rows.append((0, 0, 0))
+        elif index < scan.states:
+            rows.append((0, parameters[index].tensor_type.nbytes, 0 if is_read else 1))
+        elif is_read:
+            rows.append((_step_bytes(parameters[index].tensor_type, scan.axes[index - scan.states]), 0, 0))
+        else:
+            rows.append((_step_bytes(outputs[index].tensor_type, scan.out_axes[index - scan.states]), 0, 0))
+    strides, alternate, odd = np.array(rows, np.intp).T
+    if scan.reverse:
+        return _Layout(function, -strides, alternate, odd, (scan.length - 1) * strides)
+    return _Layout(function, strides, alternate, odd, 0 * strides)
+
+
+def _step_bytes(type_: TensorType, axis: int) -> int:
+    """Return the distance in bytes between the elements of two steps, with the memory layout of ``_steps_first``."""
+    if axis and keeps_rows(axis, len(type_.shape)):
+        return type_.shape[-1] * type_.dtype.itemsize
+    return type_.nbytes
+
+
+def _stacked(type_: TensorType, length: int, axis: int) -> Array:
+    """Return memory for the output of all steps, with the memory layout of ``_steps_first``."""
+    if keeps_rows(axis, len(type_.shape)):
+        return np.moveaxis(np.empty((*type_.shape[:axis], length, *type_.shape[axis:]), type_.dtype), axis, 0)
+    return np.empty((length, *type_.shape), type_.dtype)
+
+
+def _steps_first(sequence: Array, axis: int) -> Array:
+    """Return a sequence with the step axis first, and with adjacent numbers in the rows of a step."""
+    if keeps_rows(axis, sequence.ndim - 1):
+        return np.moveaxis(np.require(sequence, requirements=["C", "A"]), axis, 0)
+    return np.ascontiguousarray(np.moveaxis(sequence, axis, 0))
