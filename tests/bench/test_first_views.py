@@ -1,4 +1,4 @@
-"""The first view of many graphs, measured in a browser: the room for the graph, and how legible it is.
+"""The first view of many graphs, measured in a browser: the room for the graph, how legible it is, and its layout time.
 
 ``EXPLORER_SHOTS=folder`` keeps a screenshot of each view. The view is the page that ``view.save("page.html")`` writes.
 """
@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import os
 import statistics
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import sync_playwright
 
+from explorer.record.gc_pause import gc_paused
+from explorer.view.layout.graphviz_engine import dot
+from explorer.view.layout.placed_model import draw
+from explorer.view.payload.view_payload import payload
+from tests.bench.contest import table
 from tests.bench.graphs import graphs
 from tests.browser.conftest import ARGUMENTS, _executable
 
@@ -47,6 +53,28 @@ def test_first_views(tmp_path: Path) -> None:
             means = {column: statistics.mean(row[column] for row in rows.values()) for column in COLUMNS}
             print(f"{'mean':18}" + "".join(f"{means[column]:10.4g}" for column in COLUMNS))
         browser.close()
+
+
+def test_layouts() -> None:
+    """Print the processor time of the layout of each graph at all steps, without cached layouts, and of its data."""
+    engine, rows = dot(), []
+    for name, build in graphs().items():
+        recording = build().recording
+        spent = []
+        with gc_paused():
+            for _ in range(5):
+                engine.forget()
+                began = time.process_time()
+                drawing = draw(recording)
+                for layouts in (drawing.layouts, drawing.recorded):
+                    for box in layouts.at_once():
+                        layouts[box]
+                placed = time.process_time()
+                payload(recording, drawing=drawing)
+                spent.append((placed - began, time.process_time() - placed))
+        rows.append([name, *[f"{1000 * min(times):.1f}" for times in zip(*spent, strict=True)]])
+    print(table("processor time, ms", ["graph", "layout", "data of the view"], rows, ["wasmtime"]))
+    assert len(rows) == len(graphs())
 
 
 def save(view: Any, path: Path) -> Path:

