@@ -19,7 +19,9 @@ def shell_part(*path: str) -> Any:
     True
     """
     find = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    part = None if find is None else find()
+    if find is None:
+        return None
+    part = find()
     for name in path:
         part = getattr(part, name, None)
     return part

@@ -32,7 +32,7 @@ from explorer.run.calibrate import measured_cost_model
 from explorer.run.diagnosis.reproducer import reproducer
 from explorer.run.diagnosis.scale_estimate import ScaleEstimate, scale_estimate
 from explorer.run.diagnosis.what_if import WhatIf, what_if
-from explorer.run.execution.binding import Binding
+from explorer.run.execution.binding import Binding, rebound_binding
 from explorer.run.execution.executors import EXECUTORS, ExecutorName, run_program
 from explorer.run.execution.program import Program
 from explorer.run.execution.value_capture import ValueCapture
@@ -337,7 +337,7 @@ class EvalPlan:
         self._latest = run  # displayed if the run fails
         assert run.planned is not None
         with gc_paused():
-            program = Program(run.planned, Binding(rebound=graph_structure is not None))
+            program = Program(run.planned, Binding() if graph_structure is None else rebound_binding(run.planned))
         program.bind(inputs)
         watch = ValueCapture(program) if self.record == "values" else None
         timing = run_program(self.executor, program, watch, self.record != "off")

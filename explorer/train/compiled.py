@@ -63,7 +63,7 @@ class Compiled:
             self._program = Program(planned, binding)
 
     def __call__(self, *arrays: Any) -> list[Any]:
-        """Run the program; results outside ``memory`` are read-only, and no parameter changes until ``update``."""
+        """Run the program and return read-only results; no parameter changes until ``update``."""
         self._program.put(arrays)
         self._executor.run(self._program, None)
         return self._program.take()

@@ -51,7 +51,7 @@ from explorer.train.data_loader import Pass, Resumable
 from explorer.train.layers.linear_module import SAMPLES
 from explorer.train.layers.training_layers import Training, TrainingLayer, step_number, step_operand
 from explorer.train.losses.loss import Loss, ShardLoss
-from explorer.train.module_device import Batch, batch_on, common_device, elements_on, samples_of
+from explorer.train.module_device import Batch, batch_on, common_device, elements_on
 from explorer.train.node import Apply, Node
 from explorer.train.optimizers.optimizer import Optimizer
 
@@ -169,7 +169,7 @@ class TrainingStep:
             operands = [self._value, self._label, *self._frozen.values()]
             self._compiled = self.compiled(operands)
         device = self._module.device
-        output, loss, *_ = self._compiled(
+        output, loss = self._compiled(
             value, label, *[elements_on(parameter_, device) for parameter_ in self._frozen_parameters()]
         )
         loss = on_host(self._loss_type, loss)
@@ -564,14 +564,6 @@ class Module:
                 fix=f"module.set_{missing}(…)" if missing else following,
             )
 
-    def _check_samples(self, value: Any) -> None:
-        if not (value.ndim if isinstance(value, Tensor) else samples_of(value).ndim):
-            raise OperandError(
-                f"a scalar passed to the module {self.name!r}",
-                rule=f"an input must have an axis of samples, which must be its {self.samples} axis",
-                fix="x[None]",
-            )
-
     def _check_count(self, shape: tuple[int, ...]) -> None:
         """Raise OperandError for a batch without samples, whose loss is undefined."""
         if shape and not shape[-1 if self.samples == "last" else 0]:
@@ -582,11 +574,18 @@ class Module:
             )
 
     def _input(self, value: Any) -> Batch:
-        self._check_samples(value)
-        return batch_on(self.device, value, lambda dtype: self.dtype if dtype.kind == "f" else dtype)
+        batch = batch_on(self.device, value, self.dtype, "f")
+        # A scalar becomes an array with one element.
+        if batch.type.size == 1 and not (value.ndim if isinstance(value, Tensor) else np.ndim(value)):
+            raise OperandError(
+                f"a scalar passed to the module {self.name!r}",
+                rule=f"an input must have an axis of samples, which must be its {self.samples} axis",
+                fix="x[None]",
+            )
+        return batch
 
     def _label(self, value: Any) -> Batch:
-        return batch_on(self.device, value, lambda dtype: dtype if dtype.kind in "iu" else self.dtype)
+        return batch_on(self.device, value, self.dtype, "bfV")
 
     # -- forward, backward, step -----------------------------------------------------------------------------------
 
@@ -741,11 +740,13 @@ class Module:
     def _step(self, input_type: TensorType, label_type: TensorType) -> TrainingStep:
         # A different rate needs a new step.
         key = input_type, label_type, self.require_optimizer().rate
-        if key not in self._steps:
+        step = self._steps.get(key)
+        if step is None:
             for parameter_ in self.parameters.values():
                 elements_on(parameter_, self.device)
-            _store(self._steps, key, self._step_factory(self, input_type, label_type))
-        return self._steps[key]
+            step = self._step_factory(self, input_type, label_type)
+            _store(self._steps, key, step)
+        return step
 
     def set_step(self, factory: Callable[[Module, TensorType, TensorType], TrainingStep]) -> None:
         """Make ``train_on`` and ``fit`` use steps from ``factory``, as ``ex.parallelize`` does; drop existing plans."""

@@ -6,7 +6,7 @@ NumPy arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,15 +31,19 @@ class Batch(NamedTuple):
         return self.values if isinstance(self.values, np.ndarray) else on_host(self.type, self.values)
 
 
-def batch_on(device: Device, value: Any, dtype_for: Callable[[np.dtype[Any]], np.dtype[Any]]) -> Batch:
-    """Return samples as a batch of ``dtype_for(dtype)`` on ``device``; a tensor on this device is not copied."""
+def batch_on(device: Device, value: Any, dtype: np.dtype[Any], converted: str) -> Batch:
+    """Return samples as a batch on ``device``; dtypes of the kinds ``converted`` become ``dtype``.
+
+    A tensor on this device is not copied.
+    """
     if isinstance(value, Tensor):
-        if value.device is device is not cpu and dtype_for(value.dtype) == value.dtype:
+        if value.device is device is not cpu and (value.dtype == dtype or value.dtype.kind not in converted):
             return Batch(value.storage.array, value.tensor_type)
         value = value.array
     # Device kernels read one block of memory, and plans are built for row-major operands.
     array = np.ascontiguousarray(samples_of(value))
-    array = array.astype(dtype_for(array.dtype), copy=False)
+    if array.dtype != dtype and array.dtype.kind in converted:
+        array = array.astype(dtype)
     return Batch(array, TensorType(array.shape, array.dtype, device))
 
 

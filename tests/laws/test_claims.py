@@ -157,12 +157,12 @@ def altered_decisions(decision: PlanDecision, nodes: list[ex.Expr]) -> Iterator[
     """Yield copies of a decision with one fact changed or removed, or two facts of one kind exchanged."""
     for name, value in decision.facts.items():
         for changed in _changed(value, nodes):
-            yield f"{name}: {changed!r}", replace(decision, facts={**decision.facts, name: changed})
-        yield f"no {name}", replace(decision, facts={key: held for key, held in decision.facts.items() if key != name})
+            yield f"{name}: {changed!r}", replace(decision, given={**decision.facts, name: changed})
+        yield f"no {name}", replace(decision, given={key: held for key, held in decision.facts.items() if key != name})
         for other, held in decision.facts.items():
             if other < name and type(held) is type(value) and repr(held) != repr(value):
                 swapped = {**decision.facts, name: held, other: value}
-                yield f"{name} for {other}", replace(decision, facts=swapped)
+                yield f"{name} for {other}", replace(decision, given=swapped)
 
 
 def _changed(value: Any, nodes: list[ex.Expr]) -> Iterator[Any]:

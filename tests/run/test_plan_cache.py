@@ -15,7 +15,7 @@ import explorer as ex
 from explorer.core.ir.storage import Storage
 from explorer.core.ir.tensor import tensor_of
 from explorer.plan.planner import plan
-from explorer.run.execution.binding import Binding
+from explorer.run.execution.binding import Binding, rebound_binding
 from explorer.run.execution.program import Program
 from explorer.run.plan_cache import PlanCache, cache, entry, structure
 
@@ -328,3 +328,37 @@ def test_a_cached_program_keeps_no_borrowed_value() -> None:
         gc.collect()
         if lent:
             assert gone() is None
+
+
+@pytest.mark.spec("P-10")
+def test_a_cached_program_of_small_tensors_is_bound_and_copies_them() -> None:
+    """Kernels get fixed addresses. Earlier results keep their values, and later graphs' tensors are freed."""
+    results, expected = [], []
+    for _ in range(5):
+        given = array(3, 4)
+        tensor = ex.tensor(given)
+        gone = weakref.ref(tensor.storage.array)
+        plan, (value,) = evaluated(ex.tanh(tensor) * tensor + 1)
+        results.append(value)
+        expected.append(np.tanh(given) * given + 1)
+    assert plan.reused
+    np.testing.assert_array_equal(results, expected)
+    known = structure([ex.tanh(tensor) * tensor + 1], plan.options)
+    assert known is not None
+    taken = cache.take(known)
+    assert taken is not None
+    assert taken.program.bound is not None
+    assert taken.program.bound.kernels_bound == 1
+    del tensor, plan, known
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.spec("P-10")
+def test_programs_of_many_or_large_tensors_copy_none() -> None:
+    """A loop of calls reads thousands of tensors; a result that is a tensor, or a view of one, needs no copy."""
+    tensor, large = ex.tensor(array(3, 4)), ex.tensor(array(100, 100))
+    many = ex.add_n(*[ex.tensor(array(3, 4)) for _ in range(9)])
+    for roots in ([many], [ex.exp(large) + 1], [ex.exp(tensor.T) + 1], [ex.exp(tensor), tensor]):
+        assert not rebound_binding(plan(roots, ex.EvalPlan().options)).memory
+    assert rebound_binding(plan([ex.exp(tensor) + tensor], ex.EvalPlan().options)).memory

@@ -8,6 +8,7 @@ nodes by expression. The recorder (run/recording/recorder.py) converts expressio
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -29,7 +30,8 @@ class PlanDecision:
     """the rule that decided, or the criterion of a pass"""
     applied: bool
     reason: Reason
-    facts: Facts
+    given: Facts
+    """facts that were known when the decision was made"""
     subjects: list[Expr]
     """nodes that the decision concerns"""
     produced: tuple[Expr, ...] = ()
@@ -40,6 +42,16 @@ class PlanDecision:
     """if the decision was declined: its estimated cost in µs, if the rule reports one; see `cost_us`"""
     unfused_edges: list[tuple[Expr, Expr]] = field(default_factory=list)
     """if nodes were not fused: pairs (operand, reader), whose value is written to memory and read again"""
+    remaining: Callable[[], Facts] | None = None
+    """function that returns the other facts, until somebody reads them"""
+
+    @property
+    def facts(self) -> Facts:
+        """All facts of the decision."""
+        if self.remaining is not None:
+            remaining, self.remaining = self.remaining, None
+            self.given.update(remaining())
+        return self.given
 
     @property
     def rule(self) -> str:

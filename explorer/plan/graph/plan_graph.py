@@ -16,7 +16,7 @@ of times, so equal declined decisions of a stage are merged into one decision wi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -324,12 +324,18 @@ class PlanGraph:
         return self.decisions[decision].info
 
     def decline(
-        self, rule: Decider, reason: Reason, facts: Facts, *subjects: Expr, estimated_cost_us: float | None = None
+        self,
+        rule: Decider,
+        reason: Reason,
+        facts: Facts,
+        *subjects: Expr,
+        estimated_cost_us: float | None = None,
+        remaining: Callable[[], Facts] | None = None,
     ) -> PlanDecision:
         """Record a declined decision about ``subjects``, or add them to an equal decision of this stage.
 
         Returns the decision. ``estimated_cost_us`` is the estimated cost of declining in µs, summed over these
-        subjects.
+        subjects. ``remaining`` returns facts that follow from ``facts`` and are computed only when somebody reads them.
         """
         values = [_key(value) for value in facts.values()]
         info = rule.info
@@ -338,7 +344,13 @@ class PlanGraph:
         key = (len(self.stages), info.name, info.owner, reason.code, reason.sentence, *values)
         entry = self._declined.get(key)
         if entry is None:
-            entry = self._declined[key] = self._add_decision(rule, False, reason, facts, []), set()
+            if remaining is None:
+                entry = self._add_decision(rule, False, reason, facts, []), set()
+            else:
+                later = PlanDecision(len(self.stages), info, False, reason, facts, [], remaining=remaining)
+                self.decisions.append(later)
+                entry = later, set()
+            self._declined[key] = entry
         decision, subject_uids = entry
         # If sweeps visit a node twice, its cost must count only once.
         if estimated_cost_us is not None and subjects[0].uid not in subject_uids:

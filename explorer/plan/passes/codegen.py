@@ -6,7 +6,7 @@ a C compiler is found out when the program is built (run/native). Without one, N
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,10 +38,9 @@ from explorer.plan.graph.reasons import Reason, RuleInfo
 from explorer.plan.schedule.schedule import Kernel
 
 _ELEMENTS = 4096
-"""minimum number of elements: NumPy computes fewer in about the time of the calls"""
+"""minimum number of elements, divided by the number of operations: NumPy computes fewer in about the time of a call"""
 _FLOPS = 1 << 15
-"""minimum number of operations on elements in a kernel with reductions: NumPy computes fewer in about the time of the
-calls"""
+"""minimum number of operations on elements in a kernel with reductions, divided by the number of NumPy's calls"""
 _OPERATIONS = 1000
 """maximum number of operations in a kernel: a compiler's time grows faster than its number of lines"""
 _NAMED = 3
@@ -272,10 +271,10 @@ class Codegen(Pass):
                 return self.combines
         if len(nodes) == 1 and isinstance(result.operation, (Ufunc, Extreme)):
             return self.single
-        size, least = result.tensor_type.size, _ELEMENTS
+        size, least = result.tensor_type.size, _ELEMENTS // max(len(others), 1)
         if combining:
             size = graph.inputs[combining[0].uid][0].size
-            least = least_elements(size, kernel.cost.flops)
+            least = least_elements(others, size, kernel.cost.flops)
         if size < least:
             facts |= {"count": size, "least": least}
             return self.few_elements
@@ -343,9 +342,13 @@ def _combines_windows(node: Expr, graph: PlanGraph) -> bool:
     return combines_windows(node, graph.inputs[node.uid])
 
 
-def least_elements(size: int, flops: int) -> int:
-    """Return the minimum number of elements of a kernel of rows whose ``size`` elements take ``flops`` operations."""
-    return max(_ELEMENTS, _FLOPS // max(flops // max(size, 1), 1))
+def least_elements(nodes: Sequence[Expr], size: int, flops: int) -> int:
+    """Return the minimum number of elements of a kernel of rows whose ``size`` elements take ``flops`` operations.
+
+    C code replaces about one call of NumPy for each of its lines.
+    """
+    calls = sum([max(len(node.operation.c_rows), 1) for node in nodes])
+    return _FLOPS // (max(flops // max(size, 1), 1) * calls)
 
 
 class _Names:

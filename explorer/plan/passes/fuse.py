@@ -10,7 +10,9 @@ are not recomputed in each reader's kernel, because the panel could then not ass
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -316,7 +318,7 @@ class Fuse(Pass):
             else:
                 fuse(*record_elementwise(self.chain if group.product is None else self.epilogue, group, graph))
         self._decline_unfused([group.members[0] for group in groups.values() if len(group.members) == 1], graph)
-        for decision in graph.decisions[first:]:
+        for decision in graph.decisions[first:] if prepared else ():
             # Operations that are computed once, before the first run, take no time in the runs.
             if not decision.applied and prepared.issuperset([node.uid for node in decision.subjects]):
                 decision.estimated_cost_us = 0.0
@@ -336,12 +338,13 @@ class Fuse(Pass):
         earlier operands, or None.
         """
         facts: Facts = {"operand": operand, "reader": node.operation.label}
+        remaining: Callable[[], Facts] | None = None
         # The first condition that applies is the reason. For example, a requested result is written to memory in any
         # case.
         if operand.uid in roots:
             reason = self.asked_for
         elif _has_other_readers(operand, node, graph):
-            reason, facts = self.other_consumers, {**facts, **_readers_of(operand, graph)}
+            reason, remaining = self.other_consumers, partial(_facts_of_readers, graph.readers(operand))
         elif operand.shape != node.shape:
             reason = self.shape
             facts = {"before": shape_text(operand.shape), "after": shape_text(node.shape)}
@@ -352,7 +355,8 @@ class Fuse(Pass):
         else:
             return True
         rule = self.chain if group.product is None else self.epilogue
-        graph.decline(rule, reason, facts, node, operand).unfused_edges.append((operand, node))
+        declined = graph.decline(rule, reason, facts, node, operand, remaining=remaining)
+        declined.unfused_edges.append((operand, node))
         return False
 
     def _join_reduction(
@@ -406,7 +410,7 @@ class Fuse(Pass):
         elif operand.uid in roots:
             reason = self.asked_for
         elif _has_other_readers(operand, node, graph):
-            reason, facts = self.other_consumers, {**facts, **_readers_of(operand, graph)}
+            reason, facts = self.other_consumers, {**facts, **_facts_of_readers(graph.readers(operand))}
         elif group.product is not None:
             reason, facts = self.product, {**facts, "product": group.product}
         else:
@@ -437,10 +441,13 @@ class Fuse(Pass):
 
     def _decline_unfused(self, nodes: list[Expr], graph: PlanGraph) -> None:
         """Record declined decisions for elementwise operations that joined no kernel and have no decision yet."""
+        elementwise = [node for node in nodes if node.operation.elementwise]
         rules = {self.epilogue.name, self.chain.name, self.prologue.name}
-        explained = {node.uid for decision in graph.decisions for node in decision.subjects if decision.rule in rules}
-        lonely = [node for node in nodes if node.operation.elementwise and node.uid not in explained]
-        for node in lonely:
+        decisions = [each for each in graph.decisions if each.rule in rules] if elementwise else []
+        explained = {node.uid for decision in decisions for node in decision.subjects}
+        for node in elementwise:
+            if node.uid in explained:
+                continue
             facts: Facts = {"operation": node.operation.label}
             readers = graph.readers(node)
             if readers:
@@ -468,10 +475,9 @@ def _has_other_readers(operand: Expr, node: Expr, graph: PlanGraph) -> bool:
     return slots > 1 and slots > sum([read is operand for read in graph.inputs[node.uid]])
 
 
-def _readers_of(operand: Expr, graph: PlanGraph) -> Facts:
-    """Return facts about a value with several readers: the number of readers, and the names of the first ones."""
-    readers = [node.operation.label for node in graph.readers(operand)]
-    return {"consumers": len(readers), "readers": shortened(readers)}
+def _facts_of_readers(readers: Sequence[Expr]) -> Facts:
+    """Return facts about the readers of a value: how many there are, and the names of the first ones."""
+    return {"consumers": len(readers), "readers": shortened([node.operation.label for node in readers])}
 
 
 def _is_on_device(node: Expr, graph: PlanGraph) -> bool:

@@ -79,7 +79,7 @@ class JoinRows(Pass):
                 continue
             size = graph.inputs[next(node for node in nodes if has_rows(node.operation)).uid][0].size
             flops = sum([node.operation.flops(node.type, *[each.type for each in inputs[node.uid]]) for node in nodes])
-            if size < least_elements(size, flops):
+            if size < least_elements(nodes, size, flops):
                 continue
             order = range(len(nodes[-1].shape))
             if isinstance(kernel_code(KernelSpec(nodes, lambda node: inputs[node.uid], "rows", order)), Obstacle):

@@ -15,6 +15,7 @@ import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Call, Item, Parameter
+from explorer.core.ir.tensor import Tensor
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array, TensorType
 from explorer.plan.passes.update_in_place import Updates
@@ -23,6 +24,8 @@ from explorer.plan.schedule.schedule import Kernel
 
 _SMALL = 1 << 14
 """maximum bytes of a copied value: copying takes less than 1 µs, dividing arrays into blocks several µs"""
+_FEW = 8
+"""maximum number of tensors that are copied in each run, because a loop of calls reads thousands"""
 
 
 class Copy(NamedTuple):
@@ -45,7 +48,9 @@ class Binding:
     keeps there; and results, which kernels write there
     """
     rebound: bool = False
-    """whether each run may replace the plan's tensors by other tensors, as in the plan cache and on workers"""
+    """whether each run may replace the plan's tensors by other tensors, as in the plan cache and on workers; tensors in
+    ``memory`` are copied there
+    """
     within: Array | None = None
     """memory of the program that calls this program as a body; that memory was checked against the budget as a whole"""
     new_values: int = 0
@@ -58,13 +63,24 @@ class Binding:
 
 def copying_binding(planned: Plan) -> Binding:
     """Return a binding that copies small operands and results on entry and exit, so their addresses are fixed."""
-    schedule = planned.schedule
-    roots = {root.uid for root in schedule.roots}
-    operands = [leaf for leaf in schedule.leaves if isinstance(leaf.operation, Parameter)]
-    written_results = [
-        kernel.result for kernel in schedule.kernels if kernel.result.uid in roots and _is_written(kernel)
-    ]
-    return Binding(tuple(operands), {node: _memory(node) for node in [*filter(_is_small, operands), *written_results]})
+    operands = [leaf for leaf in planned.schedule.leaves if isinstance(leaf.operation, Parameter)]
+    copied = [*filter(_is_small, operands), *_written_results(planned)]
+    return Binding(tuple(operands), {node: _memory(node) for node in copied})
+
+
+def rebound_binding(planned: Plan) -> Binding:
+    """Return the binding of a program in the plan cache, each of whose runs has other tensors.
+
+    If the tensors are few and small, they and the results are copied on entry and exit, so all addresses are fixed.
+    """
+    leaves, roots = planned.schedule.leaves, {root.uid for root in planned.schedule.roots}
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    # A tensor or a view of a tensor, if it is a result, needs no copy.
+    if len(tensors) > _FEW or any(leaf.operands or leaf.uid in roots for leaf in leaves):
+        return Binding(rebound=True)
+    if not all(map(_is_small, tensors)):
+        return Binding(rebound=True)
+    return Binding(rebound=True, memory={node: _memory(node) for node in [*tensors, *_written_results(planned)]})
 
 
 def step_binding(
@@ -106,6 +122,12 @@ def step_binding(
     return Binding(
         tuple(operands), memory, new_values=len(updates), deferred=len(updated_results), copies=tuple(copies)
     )
+
+
+def _written_results(planned: Plan) -> list[Expr]:
+    """Return the small results that kernels write into given memory in every run."""
+    roots = {root.uid for root in planned.schedule.roots}
+    return [kernel.result for kernel in planned.schedule.kernels if kernel.result.uid in roots and _is_written(kernel)]
 
 
 def _is_small(node: Expr) -> bool:

@@ -28,7 +28,7 @@ from explorer.core.ir.tiles import scratch_memory
 from explorer.core.recursion_limit import one_deeper
 from explorer.core.types.device import cpu
 from explorer.core.types.device_copies import copied, fill
-from explorer.core.types.tensor_type import Array
+from explorer.core.types.tensor_type import Array, TensorType
 from explorer.plan.graph.constancy import is_constant
 from explorer.plan.planner import Plan, plan_closed
 from explorer.plan.schedule.schedule import Kernel, Placement, Schedule
@@ -78,8 +78,11 @@ class Program:
         self.parameters = [leaf for leaf in schedule.leaves if isinstance(leaf.operation, Parameter)]
         self._views = self._store_leaves(schedule.leaves)
         """leaves that are views of other leaves"""
+        self._copies_tensors = binding.rebound and bool(binding.memory)
         brought = (
-            schedule.leaves if binding.rebound else [p for p in self.parameters if p.uid not in self._fixed_arrays]
+            schedule.leaves
+            if binding.rebound and not binding.memory
+            else [p for p in self.parameters if p.uid not in self._fixed_arrays]
         )
         self.fixed_memory = {leaf.uid for leaf in schedule.leaves} - {leaf.uid for leaf in brought}
         """uids of values that have the same address in every run"""
@@ -111,7 +114,7 @@ class Program:
         indexed = [(node, index) for index, node in enumerate(self._operands) if node.uid in self.slots]
         self._passed = [(self.slots[node.uid], index) for node, index in indexed if node.uid not in self._fixed_arrays]
         self._copied = [
-            (_copy_function(node), self._fixed_arrays[node.uid], i)
+            (_copy_function(node.tensor_type), self._fixed_arrays[node.uid], i)
             for node, i in indexed
             if node.uid in self._fixed_arrays
         ]
@@ -120,11 +123,14 @@ class Program:
             *[self.slots[parameter.uid] for parameter in operands],
         ]
         """slots whose values are different objects in each run"""
-        self._results = [
+        handed_out = [
             *zip(self._result_functions(schedule), [self.slots[root.uid] for root in schedule.roots], strict=True)
         ]
+        self._results = handed_out[: len(handed_out) - binding.new_values]
+        self._taken = [handed_out[copy.root] for copy in binding.copies]
+        self._copies = [(_copy_function(copy.type), copy.old) for copy in binding.copies]
         self._new_values: list[Any] = []
-        """results of the last run of a step, until they become the values of parameters"""
+        """new values of the last run of a step that ``update`` copies"""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(kernels={len(self.planned.schedule.kernels)})"
@@ -140,7 +146,9 @@ class Program:
         for slot, leaf in enumerate(leaves):
             if isinstance(leaf, Tensor):
                 leaf.mark_used()
-                self.values[slot] = leaf.storage.array
+                fixed = self.values[slot] = self._fixed_arrays.get(leaf.uid, leaf.storage.array)
+                if fixed is not leaf.storage.array:
+                    np.copyto(fixed, leaf.storage.array)
             elif isinstance(leaf.operation, Parameter):
                 self.values[slot] = self._fixed_arrays.get(leaf.uid)
             else:
@@ -153,6 +161,11 @@ class Program:
     def bind_leaves(self, tensors: Iterable[tuple[int | None, Tensor]], parts: dict[int, Array] | None = None) -> None:
         """Use tensors of another graph, and parts of absent tensors, in the leaves' slots until ``release_leaves``."""
         values = self.values
+        if self._copies_tensors:
+            for slot, tensor in tensors:
+                if slot is not None:
+                    np.copyto(values[slot], tensor.storage.array)
+            return
         for slot, tensor in tensors:
             if slot is not None:
                 values[slot] = tensor.storage.array
@@ -162,6 +175,8 @@ class Program:
 
     def release_leaves(self, slots: Iterable[int | None]) -> None:
         """Drop the bound values and views of them, but keep tensors that rules introduced."""
+        if self._copies_tensors:
+            return
         for slot in (*slots, *[slot for slot, _ in self._views]):
             if slot is not None:
                 self.values[slot] = None
@@ -298,7 +313,7 @@ class Program:
             elif root.uid in held_views and root.type.device is not cpu:
                 results.append(functools.partial(copied, root.tensor_type))
             else:
-                results.append(_sealed_copy if root.uid in borrowed_views else _sealed)
+                results.append(functools.partial(read_only, copied=root.uid in borrowed_views))
         return results
 
     def bind(self, inputs: Mapping[Expr, Any]) -> None:
@@ -389,16 +404,16 @@ class Program:
         self._last_scratch = memory
 
     def take(self) -> list[Any]:
-        """Return the results of the run, and drop values outside planned memory, except those for updates.
+        """Return the results of the run, without new values of parameters, as read-only arrays.
 
-        Results are read-only, except new values of parameters.
+        Values outside planned memory are dropped, except those for updates.
         """
         for device in self._devices:
             finish(device)
         values = self.values
         results = [hand_out(values[slot]) for hand_out, slot in self._results]
         if self.binding.new_values:
-            self._new_values = results
+            self._new_values = [hand_out(values[slot]) for hand_out, slot in self._taken]
         else:
             self.forget()
         return results
@@ -434,9 +449,8 @@ class Program:
                 rule="all parameters must be updated, and some were before this one failed",
                 fix='module.restore("run.npz"), a checkpoint',
             ) from error
-        for copy in self.binding.copies:
-            fill(copy.type, copy.old, self._new_values[copy.root])
-        # The results of a step are not returned to callers, because the next step overwrites their memory.
+        for (write, old), new in zip(self._copies, self._new_values, strict=True):
+            write(old, new)
         self._new_values = []
         self.forget()
 
@@ -515,8 +529,7 @@ def _with_views(schedule: Schedule, uids: AbstractSet[int]) -> set[int]:
     return result
 
 
-def _copy_function(node: Expr) -> Callable[[Any, Any], None]:
-    type_ = node.tensor_type
+def _copy_function(type_: TensorType) -> Callable[[Any, Any], None]:
     return np.copyto if type_.device is cpu else functools.partial(fill, type_)
 
 
@@ -526,14 +539,6 @@ def _unchanged(value: Any) -> Any:
 
 def _scalar(value: Any) -> Any:
     return value[()]
-
-
-def _sealed(value: Any) -> Any:
-    return read_only(value, False)
-
-
-def _sealed_copy(value: Any) -> Any:
-    return read_only(value, True)
 
 
 class BoundRun:

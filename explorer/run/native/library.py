@@ -31,8 +31,11 @@ from explorer.record.caller_warning import warn_caller
 from explorer.record.fork_locks import renew_in_children
 from explorer.run.runtime.timing import Note
 
-Function: TypeAlias = Callable[[Any, int, int], None]
-"""C function of a kernel: addresses of operands and result, first and last iteration"""
+Function: TypeAlias = Callable[[Any, Any, Any], None]
+"""C function of a kernel: address of the addresses of operands and result, first and last iteration.
+
+Converting three numbers takes as long as the call; instances of ctypes are passed as they are.
+"""
 FLAGS = (
     # not gnu11, in which linux and asm are no identifiers
     "-std=c11",

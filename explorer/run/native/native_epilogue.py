@@ -40,14 +40,11 @@ class NativeEpilogue:
             rows, part = tile_rows(index, out.shape, self._order)
             bounds = (ctypes.c_int64 * 2)(*part)
             passed = (ctypes.c_void_p * (len(addresses) + 1))(*addresses, ctypes.addressof(bounds))
-            alive = (bounds, copies)
-            return [partial(_call, function, passed, alive, start, stop) for start, stop in rows]
+            pointer = ctypes.c_void_p(ctypes.addressof(passed))
+            vars(pointer)["alive"] = passed, bounds, copies  # their addresses are passed
+            return [partial(function, pointer, ctypes.c_int64(start), ctypes.c_int64(stop)) for start, stop in rows]
 
         return calls, bool(copies)
-
-
-def _call(function: Callable[..., None], passed: object, alive: object, start: int, stop: int) -> None:
-    function(passed, start, stop)  # the addresses of what is kept ``alive`` are passed
 
 
 def tile_rows(index: Index, shape: Shape, order: Sequence[int]) -> tuple[list[tuple[int, int]], tuple[int, int]]:

@@ -137,8 +137,9 @@ class _BoundFunction:
 
     def __init__(self, function: Function, arrays: Sequence[Array], parts: Sequence[tuple[int, int]]) -> None:
         self._addresses = (ctypes.c_void_p * len(arrays))(*map(_address, arrays))
+        pointer = ctypes.c_void_p(ctypes.addressof(self._addresses))
         self.tasks: list[Callable[[], None]] = [
-            functools.partial(function, self._addresses, first, last) for first, last in parts
+            functools.partial(function, pointer, ctypes.c_int64(first), ctypes.c_int64(last)) for first, last in parts
         ]
 
     def write_to(self, out: Array) -> None:

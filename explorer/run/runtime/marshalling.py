@@ -43,11 +43,7 @@ def parameter_value(parameter: Expr, value: Any) -> Any:
 def read_only(value: Any, copied: bool) -> Any:
     """Return a read-only view of a result, or a read-only copy; a value on another device is returned unchanged."""
     if isinstance(value, np.ndarray):
-        if not copied:
-            return sealed(value)
-        if value.nbytes > budget.memory:  # avoids formatting the name in most runs
-            claim_memory(f"a copy of a result of shape {value.shape}", value.nbytes)
-        return sealed_copy(value)
+        return sealed_copy(value) if copied else sealed(value)
     if isinstance(value, tuple):
         return tuple([read_only(part, False) for part in value])
     return sealed(np.asarray(value)) if isinstance(value, np.generic) else value
@@ -85,6 +81,8 @@ def sealed_copy(value: Array) -> Array:
     # A copy in an immutable bytes object needs no sealing. For a large array, NumPy allocates all pages at once.
     if 0 < value.nbytes <= _SMALL and value.flags.c_contiguous and _is_plain(value):
         return np.frombuffer(value.tobytes(), value.dtype).reshape(value.shape)
+    if value.nbytes > budget.memory:  # avoids formatting the name in most runs
+        claim_memory(f"a copy of a result of shape {value.shape}", value.nbytes)
     return sealed(np.array(value))
 
 

@@ -96,21 +96,18 @@ class _Blas(AbstractContextManager[None]):
 
     def __enter__(self) -> None:
         try:
-            self._acquire()
+            with self._lock:
+                if self._owner is None:
+                    self._previous = self._counts()
+                    self._owner = threading.get_ident()
+                    # Limiting a single thread would cost as much as a dozen small kernels.
+                    self._limits = max(self._previous, default=1) > 1
+                    if self._limits:
+                        for library in self._libraries:
+                            library.set_num_threads(1)
         except BaseException:  # Python does not call __exit__ if __enter__ has failed
             self._restore()
             raise
-
-    def _acquire(self) -> None:
-        with self._lock:
-            if self._owner is None:
-                self._previous = self._counts()
-                self._owner = threading.get_ident()
-                # Limiting a single thread would cost as much as a dozen small kernels.
-                self._limits = max(self._previous, default=1) > 1
-                if self._limits:
-                    for library in self._libraries:
-                        library.set_num_threads(1)
 
     def __exit__(self, *_: object) -> None:
         try:

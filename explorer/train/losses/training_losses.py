@@ -60,7 +60,9 @@ class ClassLoss(ReducedLoss):
 
     def _check_indices(self, label: Array, classes: int) -> None:
         counted = label if self.ignored is None else label[label != self.ignored]
-        if counted.size and (counted.min() < 0 or counted.max() >= classes):
+        # As an unsigned integer, a negative index is large.
+        unsigned = counted.view(counted.dtype.str.replace("i", "u"))
+        if counted.size and np.maximum.reduce(unsigned, None) >= classes:
             invalid = int(counted[(counted < 0) | (counted >= classes)][0])
             ignored = isinstance(self, CrossEntropy) and self.ignored is None
             raise OperandError(

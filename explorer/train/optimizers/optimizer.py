@@ -231,7 +231,7 @@ class Optimizer:
     def _apply(self, step: Compiled) -> None:
         step.update()
         self._require_memory().commit()
-        self._iteration += 1
+        self._iteration[()] += 1
 
     @property
     def iteration(self) -> int:

@@ -37,6 +37,11 @@ def in_loop(kernel: Kernel) -> tuple[Expr, ...]:
     return kernel.nodes[1:] if kernel.nodes[0].operation.is_tileable else kernel.nodes
 
 
+def least_of(kernel: Kernel) -> int:
+    """Return the minimum number of elements of a kernel without reductions that has code."""
+    return LEAST // max(len(in_loop(kernel)), 1)
+
+
 @of_decision(Codegen.compiled)
 def compiled(claim: Claim) -> Facts:
     kernel = kernel_of(claim)
@@ -44,7 +49,7 @@ def compiled(claim: Claim) -> Facts:
     assert len(kernel.code.lines) == len(kernel.nodes)
     assert all(isinstance(node.operation, Elementwise) and has_expression(node.operation) for node in kernel.nodes)
     size = kernel.result.tensor_type.size
-    assert size >= LEAST
+    assert size >= least_of(kernel)
     return {
         "result": kernel.result,
         "function": kernel.code.name,
@@ -74,7 +79,7 @@ def windows(claim: Claim) -> Facts:
     assert [*computed] == [node.uid for node in kernel.nodes]
     assert not kernel.nodes[0].operation.elementwise
     size = kernel.result.tensor_type.size
-    assert size >= LEAST
+    assert size >= least_of(kernel)
     return {"result": kernel.result, "function": kernel.code.name, "count": len(kernel.nodes), "elements": size}
 
 
@@ -86,7 +91,7 @@ def epilogue(claim: Claim) -> Facts:
     assert product.operation.is_tileable
     assert [node.uid for _, node in kernel.code.lines] == [node.uid for node in others]
     size = kernel.result.tensor_type.size
-    assert size >= LEAST
+    assert size >= least_of(kernel)
     facts = {"function": kernel.code.name, "count": len(others), "elements": size}
     return {"result": kernel.result, "product": product, **facts}
 
@@ -221,7 +226,7 @@ def columns(claim: Claim) -> Facts:
 @of_decision(Codegen.no_expression)
 def no_expression(claim: Claim) -> Facts:
     kernel = kernel_of(claim)
-    assert kernel.result.tensor_type.size >= LEAST
+    assert kernel.result.tensor_type.size >= least_of(kernel)
     first = next(node for node in in_loop(kernel) if not getattr(node.operation, "c", ""))
     assert not isinstance(first.operation, Elementwise) or not has_expression(first.operation)
     return {"result": kernel.result, "operation": first.operation.label}
@@ -263,10 +268,11 @@ def few_elements(claim: Claim) -> Facts:
     kernel = kernel_of(claim)
     assert len(kernel.nodes) > 1 or not isinstance(kernel.result.operation, (Ufunc, Extreme))
     sizes = [node.tensor_type.size for node in (*kernel.nodes, *kernel.reads)]
-    size, least = kernel.result.tensor_type.size, LEAST
+    size, least = kernel.result.tensor_type.size, least_of(kernel)
     if any(node.operation.c_rows for node in kernel.nodes):
         size = max(sizes)
-        least = max(LEAST, 2**15 // max(kernel.cost.flops // size, 1))
+        calls = sum([len(node.operation.c_rows) or 1 for node in kernel.nodes])
+        least = 2**15 // (max(kernel.cost.flops // size, 1) * calls)
     assert size < least
     return {"result": kernel.result, "count": size, "least": least}
 

@@ -133,6 +133,14 @@ def test_reductions_without_code_are_declined_with_the_reason(build: Any, code: 
 
 
 @pytest.mark.spec("K-3")
+def test_a_softmax_of_few_elements_is_compiled_because_it_replaces_several_calls() -> None:
+    x = ex.tensor(X[:64, :10])
+    assert "/* 1 operation on 64 rows of 10 elements */" in lines(ex.log_softmax(x))
+    assert declined(ex.log_softmax(x[:4])) == ["few_elements"]
+    assert declined(ex.sum(x, axis=1)) == ["few_elements"]
+
+
+@pytest.mark.spec("K-3")
 def test_reductions_that_users_define_are_called() -> None:
     """Neither a replaced kernel nor a subclass's own kernel is compiled from the lines of its base class."""
 

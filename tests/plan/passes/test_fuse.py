@@ -37,6 +37,21 @@ def test_chains_trees_and_epilogues_are_fused_and_the_saving_is_reported() -> No
     assert [len(kernel.nodes) for kernel in planned.schedule.kernels] == [3, 4]
 
 
+@pytest.mark.spec("P-6")
+def test_facts_of_readers_are_computed_when_somebody_reads_them() -> None:
+    """They state the readers at the time of the decision, whatever later passes do."""
+    shared = ex.tanh(x)
+    planned = plan([ex.exp(shared) + ex.sin(shared) * ex.cos(shared)])
+    choices = [choice for choice in planned.graph.decisions if choice.code == "other_consumers"]
+    assert [choice.remaining is not None for choice in choices] == [True] * 3
+    planned.graph.live.clear()
+    assert [choice.facts for choice in choices] == [
+        {"operand": shared, "reader": reader, "consumers": 3, "readers": ["exp", "sin", "cos"]}
+        for reader in ("exp", "sin", "cos")
+    ]
+    assert [choice.remaining for choice in choices] == [None] * 3
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_kernels_meet_the_conditions_that_are_checked_for_other_passes(
     seed: int, monkeypatch: pytest.MonkeyPatch

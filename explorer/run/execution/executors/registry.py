@@ -66,12 +66,8 @@ class RegisteredExecutor(NamedTuple):
     lanes: int
 
     def run(self, program: Program, observer: Observer | None) -> Timing:
-        """Run a program without warnings about floating-point events (division by zero, overflow, NaN).
-
-        If kernels could not be compiled, the first run that needs them warns.
-        """
-        with np.errstate(all="ignore"):
-            timing = self.function(program, observer)
+        """Run a program; if kernels could not be compiled, the first run that needs them warns."""
+        timing = self.function(program, observer)
         for library in program.libraries:
             library.warn()
         return timing
@@ -152,7 +148,7 @@ def register_executor(name: str, run: Executor, *, lanes: int = 1, replace: bool
 def _run_checked(name: str, run: Executor, program: Program, observer: Observer | None) -> Timing:
     """Run a user's executor, and check that all kernels ran; after a failed run, no values remain."""
     try:
-        with single_threaded_products() if program.single_threaded else nullcontext():
+        with np.errstate(all="ignore"), single_threaded_products() if program.single_threaded else nullcontext():
             timing = run(program, observer)
         _check_timing(name, timing, len(program.runners))
     except BaseException:
