@@ -260,7 +260,7 @@ def sum_to(x: Expr, shape: Shape) -> Expr:
             fix="check the operation's gradient() method",
         )
     axes = (*range(extra), *(extra + i for i, size in enumerate(shape) if size == 1 and x.shape[extra + i] != 1))
-    return reshape(function("sum")(x, axis=axes), shape)
+    return reshape(function("sum")(x, axis=axes, keepdims=not extra), shape)
 
 
 def check_axes(function: str, axes: str, **operands: Expr) -> None:

@@ -310,6 +310,7 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     identities.NoOp.complex: lambda: ex.prod(complex_[:1], axis=0, keepdims=True),
     identities.NoOp.minus_zero: lambda: x[:1].sum(axis=0, keepdims=True),
     identities.SumOfOne.single_term: lambda: ex.operation("add_n")()(x),
+    identities.BroadcastOperand.broadcast_anyway: lambda: x - ex.broadcast_to(x.mean(axis=0), x.shape),
     identities.RedundantActivation.nonnegative: lambda: ex.relu(ex.exp(x)),
     identities.RedundantActivation.minus_zero: lambda: ex.absolute(ex.sqrt(y)),
     identities.IndexOfStack.stacked: lambda: ex.stack([x, y])[1],

@@ -52,6 +52,12 @@ def changed_by_neutral(at: At, node: Expr) -> list[Any]:
     return [each for each, kept in zip(numbers, value, strict=True) if bits(each) != bits(kept)]
 
 
+def broadcasts(at: At, node: Expr) -> bool:
+    """Return whether an operation has the same value if its operands are not broadcast before."""
+    operands = [at.operands(each)[0] if isinstance(each.operation, BroadcastTo) else each for each in at.operands(node)]
+    return not has_value(node) or bits(node.operation.compute(*map(at.value, operands))) == bits(at.value(node))
+
+
 def no_minus_zero(node: Expr) -> bool:
     """Return whether a node, or one of its terms if it is a sum, is never −0.0."""
     terms = node.operands if isinstance(node.operation, Add) else (node,)
@@ -106,6 +112,17 @@ of_nodes(identities.NoOp.minus_zero, holds=lambda at, node: 0 in changed_by_oper
     lambda at, node: {"operation": kind(node), **names(at, node, x=(0,))}
 )
 of_nodes(identities.SumOfOne.single_term, holds=lambda at, node: len(node.operands) == 1)(lambda at, node: {})
+of_nodes(identities.BroadcastOperand.broadcast_anyway, holds=broadcasts)(
+    lambda at, node: {
+        "count": sum(isinstance(each.operation, BroadcastTo) for each in at.operands(node)),
+        "operation": kind(node),
+        "whole": next(
+            each
+            for each in at.operands(node)
+            if each.shape == node.shape and not isinstance(each.operation, BroadcastTo)
+        ),
+    }
+)
 of_nodes(identities.RedundantActivation.nonnegative, holds=same_bits)(
     lambda at, node: {"operation": kind(node), **names(at, node, x=(0,))}
 )

@@ -200,6 +200,31 @@ class SumOfOne(Rule):
         return self.single_term.applied(operands[0])
 
 
+class BroadcastOperand(Rule):
+    """x + broadcast_to(y, shape) is x + y if x has the shape; gradients of sums and means contain such views."""
+
+    numerics = "exact"
+    roots = (Add, Subtract, Multiply, Divide, AddN)
+    producers = (BroadcastTo,)
+
+    broadcast_anyway = Reason(
+        "broadcast_anyway",
+        "{count:broadcast_to is|broadcast_to are} removed before `{operation}`, because `{whole}` already has the "
+        "shape of the result, so `{operation}` broadcasts its other operands anyway.",
+        meaning="NumPy broadcasts the operands of elementwise operations: x + np.broadcast_to(y, x.shape) is x + y.",
+    )
+
+    def match(self, node: Expr, graph: PlanGraph) -> Answer:
+        operands = graph.operands(node)
+        views = {operand.uid for operand in operands if isinstance(operand.operation, BroadcastTo)}
+        whole = next((each for each in operands if each.uid not in views and each.shape == node.shape), None)
+        if not views or whole is None:
+            return None
+        new = node.operation(*[graph.operand(each, 0) if each.uid in views else each for each in operands])
+        count = sum([operand.uid in views for operand in operands])
+        return self.broadcast_anyway.applied(new, count=count, operation=node.operation.name, whole=whole)
+
+
 class RedundantActivation(Rule):
     """relu(x) and |x| are x if x is known to be nonnegative, for example if x is the result of relu.
 
