@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,12 +47,13 @@ def real(*shape: int) -> np.ndarray[Any, np.dtype[np.float32]]:
     return RNG.standard_normal(shape, np.float32)
 
 
-def executed(roots: Callable[[], Any]) -> Callable[[Kernels], Run]:
+def executed(*roots: ex.Expr) -> Callable[[Kernels], Run]:
     """Return a function that returns the prepared program of expressions."""
 
     def prepared(kernels: Kernels) -> Run:
         plan = ex.EvalPlan(kernels=kernels)
-        plan.register(roots())
+        for root in roots:
+            plan.register(root)
         program = Program(plan.prepare().planned)
 
         def run() -> Any:
@@ -76,6 +77,13 @@ def by_torch(function: Callable[..., Any], *arrays: Any) -> Run:
     return run
 
 
+def gradients_by_torch(function: Callable[..., Any], upstream: Any, *arrays: Any) -> Run:
+    import torch
+
+    operands, seed = [torch.from_numpy(array).requires_grad_() for array in arrays], torch.from_numpy(upstream)
+    return lambda: torch.autograd.grad(function(*operands), operands, seed)
+
+
 def by_onnxruntime(path: Path, operand: Any, threads: int) -> Run:
     import onnxruntime
 
@@ -91,7 +99,7 @@ def chains() -> Iterator[tuple[str, Task]]:
     for size, name in ((10**6, "chain of ten, 1e6"), (10**7, "chain of ten, 1e7")):
         x, y = real(size), real(size)
         x_, y_ = ex.tensor(x), ex.tensor(y)
-        run = executed(lambda x_=x_, y_=y_: programs.chain(x_, y_))  # type: ignore[misc]
+        run = executed(programs.chain(x_, y_))
         out = np.empty_like(x)
         if size == 10**6:
             yield name, Task("NumPy", 0.2, lambda x=x, y=y: programs.chain(x, y), run)  # type: ignore[misc]
@@ -107,7 +115,7 @@ def functions() -> Iterator[tuple[str, Task]]:
     rows_, scale_, flat_ = ex.tensor(rows), ex.tensor(scale), ex.tensor(flat)
     yield (
         "softmax 512×768",
-        Task("torch", 0.7, by_torch(lambda x: functional.softmax(x, -1), rows), executed(lambda: ex.softmax(rows_))),
+        Task("torch", 0.7, by_torch(lambda x: functional.softmax(x, -1), rows), executed(ex.softmax(rows_))),
     )
     yield (
         "layer norm 512×768",
@@ -115,13 +123,41 @@ def functions() -> Iterator[tuple[str, Task]]:
             "torch",
             0.7,
             by_torch(lambda x, w: functional.layer_norm(x, (768,), w, w), rows, scale),
-            executed(lambda: ex.layer_norm(rows_, scale_, scale_)),
+            executed(ex.layer_norm(rows_, scale_, scale_)),
         ),
     )
     yield (
         "GELU 1e6",
-        Task("torch", 0.7, by_torch(functional.gelu, flat), executed(lambda: ex.gelu(flat_))),
+        Task("torch", 0.7, by_torch(functional.gelu, flat), executed(ex.gelu(flat_))),
     )
+
+
+def gradients() -> Iterator[tuple[str, Task]]:
+    """Yield gradients of normalizations of rows, for a given upstream gradient, with torch's forward pass."""
+    from torch.nn import functional
+
+    x, upstream, scale, shift = real(512, 768), real(512, 768), real(768), real(768)
+    x_, scale_, shift_ = ex.tensor(x), ex.tensor(scale), ex.tensor(shift)
+    eps = float(np.finfo(np.float32).eps)
+    for name, y, operands, of_torch in (
+        ("softmax", ex.softmax(x_), [(x_, x)], lambda x: functional.softmax(x, -1)),
+        ("log softmax", ex.log_softmax(x_), [(x_, x)], lambda x: functional.log_softmax(x, -1)),
+        (
+            "layer norm",
+            ex.layer_norm(x_, scale_, shift_),
+            [(x_, x), (scale_, scale), (shift_, shift)],
+            lambda x, scale, shift: functional.layer_norm(x, (768,), scale, shift),
+        ),
+        (
+            "RMS norm",
+            ex.rms_norm(x_, scale_),
+            [(x_, x), (scale_, scale)],
+            lambda x, scale: functional.rms_norm(x, (768,), scale, eps),
+        ),
+    ):
+        peer = gradients_by_torch(of_torch, upstream, *[array for _, array in operands])
+        roots = ex.grad((y * upstream).sum(), [operand for operand, _ in operands])
+        yield f"gradients of {name} 512×768", Task("torch", 1.0, peer, executed(*roots))
 
 
 def models(folder: Path, threads: int) -> Iterator[tuple[str, Task]]:
@@ -196,23 +232,36 @@ def forget() -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_compiled_kernels(threads: int, tmp_path: Path) -> None:
     """Medians in ms of NumPy kernels, of compiled kernels without and with a compiler, and of the peer."""
-    rows = []
     with thread_limit(threads):
-        for name, task in (*chains(), *functions(), *training(), *models(tmp_path, threads)):
-            runs = {"NumPy kernels": task.of_explorer("numpy")}
-            with no_compiler():
-                absent = runs["no compiler"] = task.of_explorer("native")
-                absent()
-            compiled = runs["compiled"] = task.of_explorer("native")
-            compiled()
-            runs["peer"] = task.of_peer
-            spent = contest(runs, rounds=5, burst=3)
-            ratio = spent["compiled"] / spent["peer"]
-            figures = [f"{spent[each]:.3f}" for each in runs]
-            rows.append([name, *figures, task.peer, f"{ratio:.2f}", f"≤ {task.target}"])
+        tasks = (*chains(), *functions(), *training(), *models(tmp_path, threads))
+        assert contested(f"compiled kernels, ms, {threads} thread(s)", tasks)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_gradients_of_rows(threads: int) -> None:
+    """Medians in ms of the gradients of softmax and normalizations, as in ``test_compiled_kernels``."""
+    with thread_limit(threads):
+        assert contested(f"compiled gradients, ms, {threads} thread(s)", gradients())
+
+
+def contested(title: str, tasks: Iterable[tuple[str, Task]]) -> list[list[str]]:
+    """Print and return a table of the times of tasks."""
+    rows = []
+    for name, task in tasks:
+        runs = {"NumPy kernels": task.of_explorer("numpy")}
+        with no_compiler():
+            absent = runs["no compiler"] = task.of_explorer("native")
+            absent()
+        compiled = runs["compiled"] = task.of_explorer("native")
+        compiled()
+        runs["peer"] = task.of_peer
+        spent = contest(runs, rounds=5, burst=3)
+        ratio = spent["compiled"] / spent["peer"]
+        figures = [f"{spent[each]:.3f}" for each in runs]
+        rows.append([name, *figures, task.peer, f"{ratio:.2f}", f"≤ {task.target}"])
     header = ["", "NumPy kernels", "no compiler", "compiled", "peer", "", "compiled : peer", "target"]
-    print(table(f"compiled kernels, ms, {threads} thread(s)", header, rows, PACKAGES))
-    assert rows
+    print(table(title, header, rows, PACKAGES))
+    return rows
 
 
 def codes_of(plan: ex.EvalPlan) -> list[KernelCode]:

@@ -495,3 +495,84 @@ def test_the_steps_of_recurrences_have_the_values_of_numpy(cell: str, axis: int,
         for members in (1, 5):
             roots = recurrences(cell, dtype, 19, members, axis, bias=members > 1, reverse=reverse)
             assert_compiled_steps(roots, rtol=tolerance, atol=tolerance)
+
+
+def normalizations(x: Any, scale: Any, shift: Any) -> list[tuple[str, ex.Expr, list[ex.Expr]]]:
+    """Return functions of the rows of x, and the operands of which the gradients are computed."""
+    return [
+        ("softmax", ex.softmax(x), [x]),
+        ("log_softmax", ex.log_softmax(x), [x]),
+        ("layer_norm", ex.layer_norm(x, scale, shift), [x, scale, shift]),
+        ("rms_norm", ex.rms_norm(x, scale, epsilon=1e-5), [x, scale]),
+    ]
+
+
+def gradients_in_numpy(name: str, x: Array, scale: Array, upstream: Array) -> list[Array]:
+    """Return the gradients of x, and of the scale and the shift if the function has them, by their formulas."""
+    if name in ("softmax", "log_softmax"):
+        power = np.exp(x - x.max(axis=1, keepdims=True))
+        y = power / power.sum(axis=1, keepdims=True)
+        if name == "softmax":
+            return [y * (upstream - (upstream * y).sum(axis=1, keepdims=True))]
+        return [upstream - y * upstream.sum(axis=1, keepdims=True)]
+    centred = x - x.mean(axis=1, keepdims=True) if name == "layer_norm" else x
+    factor = 1 / np.sqrt(np.square(centred).mean(axis=1, keepdims=True) + 1e-5)
+    normal, inner = centred * factor, upstream * scale
+    rest = inner - normal * (inner * normal).mean(axis=1, keepdims=True)
+    if name == "rms_norm":
+        return [factor * rest, (upstream * normal).sum(axis=0)]
+    rest = rest - inner.mean(axis=1, keepdims=True)
+    return [factor * rest, (upstream * normal).sum(axis=0), upstream.sum(axis=0)]
+
+
+@pytest.mark.spec("K-1", "K-4")
+@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    count=st.integers(2, 700),
+    length=st.sampled_from([2, 3, 31, 64, 257, 768, 3000]),
+    dtype=st.sampled_from(["float32", "float64"]),
+    seed=st.integers(0, 2**16),
+)
+def test_gradients_of_rows_agree_with_their_formulas(count: int, length: int, dtype: str, seed: int) -> None:
+    """Gradients of softmax and normalizations of rows are compiled, and differ from float64 only by rounding."""
+    random = np.random.default_rng(seed)
+    arrays = [random.normal(size=shape).astype(dtype) for shape in ((count, length), (length,), (length,))]
+    upstream = random.normal(size=(count, length)).astype(dtype)
+    x, scale, shift = map(ex.tensor, arrays)
+    functions = normalizations(x, scale, shift)
+    plan = ex.EvalPlan(kernels="native")
+    handles = [
+        [plan.register(gradient) for gradient in ex.grad((y * upstream).sum(), operands)]
+        for _, y, operands in functions
+    ]
+    plan.eval()
+    for kernel in plan.planned.schedule.kernels:
+        assert kernel.code is not None or kernel.is_view or len(kernel.nodes) == 1
+    exact = [array.astype(np.float64) for array in (arrays[0], arrays[1], upstream)]
+    for (name, _, _), values in zip(functions, handles, strict=True):
+        for handle, expected in zip(values, gradients_in_numpy(name, *exact), strict=True):
+            # the deviation of a row may be small, and then its inverse, by which the gradient is multiplied, is large
+            bound = 100 * np.finfo(dtype).eps * max(np.abs(expected).max(), count**0.5)
+            np.testing.assert_allclose(handle.data(), expected, rtol=0, atol=bound, err_msg=name)
+
+
+@pytest.mark.spec("K-1", "K-4")
+def test_gradients_of_rows_agree_with_torch() -> None:
+    torch = pytest.importorskip("torch")
+    functional = torch.nn.functional
+    random = np.random.default_rng(0)
+    arrays = [random.normal(size=shape).astype(np.float32) for shape in ((200, 300), (300,), (300,))]
+    upstream = random.normal(size=(200, 300)).astype(np.float32)
+    x, scale, shift = map(ex.tensor, arrays)
+    by_torch = {
+        "softmax": lambda x: functional.softmax(x, -1),
+        "log_softmax": lambda x: functional.log_softmax(x, -1),
+        "layer_norm": lambda x, scale, shift: functional.layer_norm(x, (300,), scale, shift),
+        "rms_norm": lambda x, scale: functional.rms_norm(x, (300,), scale, 1e-5),
+    }
+    for name, y, operands in normalizations(x, scale, shift):
+        values = ex.evaluate(ex.grad((y * upstream).sum(), operands), kernels="native")
+        tensors = [torch.from_numpy(array).requires_grad_() for array in arrays[: len(operands)]]
+        expected = torch.autograd.grad(by_torch[name](*tensors), tensors, torch.from_numpy(upstream))
+        for value, right in zip(values, expected, strict=True):
+            np.testing.assert_allclose(value, right.numpy(), rtol=1e-4, atol=1e-5, err_msg=name)

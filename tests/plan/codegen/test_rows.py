@@ -168,6 +168,22 @@ def test_a_layer_norm_is_one_kernel_with_two_reductions() -> None:
 
 
 @pytest.mark.spec("K-1")
+def test_the_gradient_of_a_layer_norm_is_one_kernel_for_each_operand() -> None:
+    """Values that a row's gradient reads are computed in its loop, and the statistics in two loops before."""
+    rows = np.ones((200, 300), np.float32)
+    x, scale, shift = ex.tensor(rows), ex.tensor(X[0]), ex.tensor(X[1])
+    gradients = ex.grad((ex.layer_norm(x, scale, shift) * rows[::-1]).sum(), [x, scale, shift])
+    plan = ex.EvalPlan(kernels="native")
+    for gradient in gradients:
+        plan.register(gradient)
+    compiled = [kernel for kernel in plan.prepare().planned.schedule.kernels if kernel.code is not None]
+    shapes = [kernel.result.shape for kernel in compiled]
+    assert sorted(shapes) == [(200, 1), (200, 300), (200, 300), (300,), (300,)]
+    (alone,) = codes(*ex.grad((ex.layer_norm(x, scale) * rows[::-1]).sum(), [x]))
+    assert alone.text.startswith("/* 21 operations on 200 rows of 300 elements */")
+
+
+@pytest.mark.spec("K-1")
 @pytest.mark.parametrize(
     "build",
     [
