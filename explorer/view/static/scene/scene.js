@@ -53,9 +53,10 @@ export class SceneBuilder {
     /** @type {Scene} */
     const scene = { number: ++this.number, moment, slots: new Map(), boxes: marks, frames: new Map(), edges, moves: [], attention: [], drawn: { nodes: 0, boxes: 0 }, changes: this.#changes(-1) };
     const { hiddenIn } = placement;
-    const slots = new Set();
-    for (let slot = 0; slot < hiddenIn.length; slot++) if (hiddenIn[slot] !== -2) slots.add(slot);
-    return this.#refresh(scene, slots, trace.recording.groups.keys(), new Set());
+    const slots = [];
+    for (let slot = 0; slot < hiddenIn.length; slot++) if (hiddenIn[slot] !== -2) slots.push(slot);
+    for (const group of trace.recording.groups.keys()) this.#frame(scene, group);
+    return this.#refresh(scene, slots, new Set());
   }
 
   #changes(since) {
@@ -91,7 +92,8 @@ export class SceneBuilder {
     }
     slots.delete(-1);
     readers.delete(-1);
-    return this.#refresh(scene, slots, groups, readers);
+    for (const group of groups) this.#frame(scene, group, slots);
+    return this.#refresh(scene, slots, readers);
   }
 
   /** Yield the kernels between the last moment's kernel and this moment's, inclusive. @returns {Iterable<number>} */
@@ -103,11 +105,10 @@ export class SceneBuilder {
     for (let index = low; index <= high; index++) yield isRun ? trace.steps[index].kernel : index;
   }
 
-  /** Update some slots and groups, and the edges of additional slots. @param {Scene} scene @param {Set<number>} slots @param {Iterable<number>} groups @param {Set<number>} readers */
-  #refresh(scene, slots, groups, readers) {
+  /** Update some slots, and the edges of additional slots. @param {Scene} scene @param {Iterable<number>} slots each once @param {Set<number>} readers */
+  #refresh(scene, slots, readers) {
     const { trace, edgeStates, boxMarks } = this;
     const { moment, changes } = scene;
-    for (const group of groups) this.#frame(scene, group, slots);
     const decision = trace.decisions[moment.decision];
     const touched = new Set(decision ? [...decision.subjects, ...decision.produced] : []);
     const ready = new Set(moment.hint ?? (moment.phase === "order" ? (trace.kernels[moment.kernel]?.ready_candidates ?? []) : []));
@@ -118,13 +119,15 @@ export class SceneBuilder {
     for (const slot of slots) {
       if (hiddenIn[slot] === -2) continue;
       this.visited++;
-      const [before, mark] = [scene.slots.get(slot), this.slotStates.state(slot, moment, hiddenIn[slot] === -1, now)];
+      // A scene that is built from scratch has no slots yet.
+      const before = changes.since >= 0 ? scene.slots.get(slot) : undefined;
+      const mark = this.slotStates.state(slot, moment, hiddenIn[slot] === -1, now);
       if (mark && this.slotStates.needsAttention(mark, moment)) attention.add(slot);
       else attention.delete(slot);
       if (before) this.#count(scene, slot, before, wasAttention.has(slot), -1);
       if (mark) this.#count(scene, slot, mark, attention.has(slot), 1);
       if (mark) scene.slots.set(slot, mark);
-      else scene.slots.delete(slot);
+      else if (before) scene.slots.delete(slot);
       if (changes.since >= 0 && (before || mark)) changes.slots.add(slot);
       // A ghost has edges to the former readers of its node.
       if (isGhost(before) || isGhost(mark)) for (const reader of this.#readersOf(slot)) readers.add(reader);
@@ -149,14 +152,14 @@ export class SceneBuilder {
     if (this.placement.hiddenIn[slot] === -1) scene.drawn.nodes += by;
   }
 
-  /** Update the outline of a group, and add its members to the slots to update. */
+  /** Update the outline of a group, and add its members to the slots to update. @param {Scene} scene @param {number} index @param {Set<number>} [slots] */
   #frame(scene, index, slots) {
     const before = scene.frames.get(index);
     const frame = this.frames.frame(index, scene.moment, this.placement);
     for (const [each, by] of /** @type {[import("./frames.js").Frame | undefined, 1 | -1][]} */ ([[before, -1], [frame, 1]])) {
       for (const slot of each?.slots ?? []) {
         this.memberships[slot] += by;
-        slots.add(slot);
+        slots?.add(slot);
       }
       for (const box of each?.boxes ?? []) this.boxMarks.cover(box, by);
     }
