@@ -47,11 +47,19 @@ class Profile:
     """
 
     def __init__(
-        self, name: str, rows: Sequence[ProfileRow], runs: int, runtime: str = "", once: Sequence[ProfileRow] = ()
+        self,
+        name: str,
+        rows: Sequence[ProfileRow],
+        runs: int,
+        runtime: str = "",
+        once: Sequence[ProfileRow] = (),
+        outside: str = "",
     ) -> None:
         self.name, self.rows, self.runs = name, tuple(rows), runs
         self.once = tuple(once)
         """kernels that run only once, before the first run, with their estimated times; ``rows`` has the others"""
+        self.outside = outside
+        """line about the time of a run outside its kernels; "" if it is unknown"""
         self.runtime = runtime
         """name and version of the runtime that was measured; "" for Explorer"""
 
@@ -95,6 +103,7 @@ class Profile:
             listed = [*names][:_SLOWEST] + [f"{len(names) - _SLOWEST:,} more"] * (len(names) > _SLOWEST)
             kernels, micros = counted_text(len(self.once), "kernel"), sum(row.micros for row in self.once)
             lines += ["", f"once, before the first run: {kernels} of {', '.join(listed)}, {micros:,.1f} µs estimated"]
+        lines += ["", self.outside] if self.outside else []
         return "\n".join(map(visible, lines))
 
     def records(self, by: str = "operator") -> list[dict[str, Any]]:

@@ -215,7 +215,9 @@ class RuntimeRun:
             key = (f"{type} of {self.runtime.name}",)
             before = rows.get(key, ProfileRow(key, (type,), 0.0, 0, 0))
             rows[key] = before._replace(micros=before.micros + micros)
-        return Profile(self.definition.name, [*rows.values()], measurement.runs, self.title)
+        return Profile(
+            self.definition.name, [*rows.values()], measurement.runs, self.title, outside=_outside(measurement)
+        )
 
     # -- recording ---------------------------------------------------------------------------------------------------
 
@@ -389,7 +391,22 @@ class RuntimeRun:
         if left:
             counts["unmatched"] = len(left)
             counts["unmatched_us"] = round(sum([micros for _, micros in left]))
+        if measurement.between is not None and measurement.around is not None:
+            # With these counts, the times of kernels add up to the time of the run.
+            counts["in_kernels_us"] = round(measurement.micros - measurement.between - measurement.around)
+            counts["between_kernels_us"] = round(measurement.between)
+            counts["around_kernels_us"] = round(measurement.around)
         return tuple(kernels), tuple(sorted(steps, key=lambda step: step.start)), placements, counts
+
+
+def _outside(measurement: Measurement) -> str:
+    """Return where the rest of the fastest run was, as a line of a profile; "" if it is unknown."""
+    if measurement.between is None or measurement.around is None:
+        return ""
+    return (
+        f"outside kernels, in the fastest run: {measurement.between:,.0f} µs between kernels, where the profiler "
+        f"records each of them, and {measurement.around:,.0f} µs before the first and after the last one"
+    )
 
 
 def operators_of(definition: NetDefinition, nodes: Sequence[FileNode]) -> dict[int, str]:

@@ -65,6 +65,10 @@ class Measurement(NamedTuple):
     """(type, µs) of kernels that belong to no node of the file"""
     runs: int = 1
     """number of measured warm runs, of which this is the fastest"""
+    between: float | None = None
+    """time in µs between the kernels of the run; None if the runtime does not report when kernels run"""
+    around: float | None = None
+    """time in µs before the first kernel and after the last one"""
 
 
 class RuntimeModel(Protocol):

@@ -162,17 +162,22 @@ class _Model:
                     median=middle[group],
                 )
             )
-        between = whole - sum([step["dur"] for step in steps])
+        inside = sum([step["dur"] for step in steps])
+        span = steps[-1]["ts"] + steps[-1]["dur"] - begin if steps else 0
+        between, around = span - inside, whole - span
         return Measurement(
             tuple(kernels),
             float(whole),
             "Times are from a session with onnxruntime's default graph optimizations, values from a session without. "
-            f"Without the profiler, which adds to each time, a run took {round(plain):,} µs. "
-            f"Of this run's {whole:,.0f} µs, {between:,.0f} µs were between kernels.",
+            f"Of this run's {whole:,.0f} µs, kernels took {inside:,.0f} µs; {between:,.0f} µs were between them, where "
+            f"the profiler records each kernel, and {around:,.0f} µs before the first and after the last one. Without "
+            f"the profiler, which also adds to the times of kernels, a run took {round(plain):,} µs.",
             max([bytes_in_use(step, floor) for step in steps], default=0),
             computed.folded,
             tuple(unplaced),
             len(runs),
+            float(between),
+            float(around),
         )
 
     @cached_property

@@ -17,6 +17,7 @@ from explorer.cli import main
 from explorer.record import Placement
 from explorer.runtimes import RUNTIMES, FileNode, MeasuredKernel, Measurement, Runtime
 from explorer.runtimes.onnx_file import loaded, nodes_of
+from explorer.view.model.stage_texts import stage_counts, stage_result
 
 ASSETS = Path(__file__).parents[2] / "assets"
 images = np.load(ASSETS / "digits.npz")["images"][:1]
@@ -58,6 +59,8 @@ class FakeModel:
             512,
             unplaced=(("Reorder", 3.0),),
             runs=runs or 1,
+            between=1.5,
+            around=0.5,
         )
 
 
@@ -90,6 +93,15 @@ def test_a_runtime_runs_the_operators_of_a_file(fake: str) -> None:
     stage = recording.stages[-1]
     assert stage.purpose == "The operators of the file, measured by fake 1.0, FakeProvider. Times are invented."
     assert (stage.counts["unmatched"], stage.counts["unmatched_us"]) == (1, 3)
+    # With the rest of the run, the times of operators add up to the time of the run.
+    rest = [stage.counts[name] for name in ("unmatched_us", "between_kernels_us", "around_kernels_us")]
+    assert sum(step.micros for step in run.steps) + sum(rest) == run.micros
+    assert stage_counts(stage)[-3:] == [
+        ("in kernels", "143 µs"),
+        ("between kernels", "2 µs"),
+        ("before and after kernels", "0 µs"),
+    ]
+    assert stage_result(recording, len(recording.stages) - 1).startswith("14 kernels took 143 µs of the 145 µs of a")
     assert recording.decisions == []
 
 

@@ -33,6 +33,10 @@ _COUNTS = {
     "bytes": "written",
     "peak_lower_bound": "most live",
     "peak_without_reuse": "without reuse",
+    "unmatched_us": "time of unmatched",
+    "in_kernels_us": "in kernels",
+    "between_kernels_us": "between kernels",
+    "around_kernels_us": "before and after kernels",
 }
 """names of counts that differ from the recording's names"""
 _GROUPS = {"kernel": ("kernel fused", "kernels fused"), "batch": ("batch formed", "batches formed"),
@@ -236,7 +240,9 @@ def _ran(recording: Recording, number: int) -> list[str]:
         return [f"the run took {micros_text(run.micros)} in a {_condition(run)}"]
     skipped = {*recording.once} if run.warm else frozenset()
     estimate = total(schedule.kernels[step.kernel].estimate for step in run.steps if step.kernel not in skipped)
-    sentence = f"{counted_text(len(run.steps), 'kernel')} took {micros_text(run.micros)} in a {_condition(run)}"
+    kernels, inside = counted_text(len(run.steps), "kernel"), recording.stages[number].counts.get("in_kernels_us")
+    took = "" if inside is None else f"{micros_text(inside)} of the "
+    sentence = f"{kernels} took {took}{micros_text(run.micros)} {'of' if took else 'in'} a {_condition(run)}"
     if estimate:
         ratio = f"{run.micros / estimate:.3g} times the {micros_text(estimate)} estimated for {machine_text(recording)}"
         sentence = f"{sentence}, {ratio}"
