@@ -13,15 +13,18 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 import explorer as ex
+from explorer.core.pytree import flatten
 from explorer.core.types.tensor_type import Array
 from explorer.ops.base import Elementwise
 from explorer.ops.control.recurrence import recurrence
-from explorer.ops.control.scan import Scan
+from explorer.ops.control.scan import Scan, scan_operands
 from explorer.plan.codegen.elements import has_expression, has_rows
 from explorer.plan.passes import codegen
 from explorer.run.native import library
+from explorer.run.plan_cache import cache as plans
 from explorer.testing.laws.cases import Case
 from tests.golden.programs import PROGRAMS
 from tests.laws.cases import every_case
@@ -576,3 +579,123 @@ def test_gradients_of_rows_agree_with_torch() -> None:
         expected = torch.autograd.grad(by_torch[name](*tensors), tensors, torch.from_numpy(upstream))
         for value, right in zip(values, expected, strict=True):
             np.testing.assert_allclose(value, right.numpy(), rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def scans(random: np.random.Generator, dtype: str) -> dict[str, list[ex.Expr]]:
+    """Return scans with states of several shapes, products of slices, and steps along any axis."""
+
+    def drawn(*shape: int) -> ex.Expr:
+        return ex.tensor(with_special_numbers(random.normal(size=shape).astype(dtype), random))
+
+    def plain(*shape: int) -> ex.Expr:
+        return ex.tensor(random.normal(size=shape).astype(dtype) * 0.2)
+
+    weights, narrow, gate = plain(6, 24), plain(12, 6), plain(6, 1)
+
+    def shapes(state: Any, x: Any) -> tuple[Any, Any]:
+        total, scale = state
+        scale = scale * 0.5 + x[1] > 0
+        return (total * 0.25 + ex.where(scale, x[0], -total), ex.where(scale, x[1], 1)), (total, x[0] * scale)
+
+    def products(h: Any, x: Any) -> tuple[Any, Any]:
+        both = h @ (weights * 2)[:, :12] + x
+        inner = ex.sigmoid(both[:, 6:]) * ex.tanh(both[:, :6])
+        return ex.tanh(both @ narrow + inner @ weights[:, 18:]), (both[:, 2:5], ex.exp(h @ gate))
+
+    def number(total: Any, x: Any) -> tuple[Any, Any]:
+        return total * 0.9 + x, ex.maximum(total, x)
+
+    def along(axis: int, sequence: ex.Expr) -> list[ex.Expr]:
+        def step(state: list[ex.Expr], x: list[ex.Expr]) -> tuple[list[ex.Expr], list[ex.Expr]]:
+            return [state[0] * 0.5 + x[0]], [ex.tanh(state[0])]
+
+        return scan_operands(step, [plain(3, 4)], [sequence], (axis,), (axis,), True, "scan")
+
+    def exchanged(state: Any, x: Any) -> tuple[Any, None]:
+        return (state[1], state[0] + x), None
+
+    column = ex.scan(shapes, (drawn(4, 7), drawn(4, 1)), (drawn(40, 4, 7), drawn(40, 4, 1)))
+    product = ex.scan(products, plain(5, 6), plain(33, 5, 12), reverse=True)
+    return {
+        "shapes": flatten(column)[0],
+        "products": flatten(product)[0],
+        "number": flatten(ex.scan(number, ex.tensor(np.array(0.5, dtype)), drawn(5000)))[0],
+        "exchanged": flatten(ex.scan(exchanged, (drawn(9), drawn(9)), drawn(31, 9))[0])[0],
+        "axis 0": along(0, plain(11, 3, 4)),
+        "axis 1": along(1, plain(3, 11, 4)),
+        "axis 2": along(2, plain(3, 4, 11)),
+    }
+
+
+@pytest.mark.spec("K-1", "K-4")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@np.errstate(all="ignore")
+def test_the_steps_of_scans_have_the_values_of_numpy(dtype: str) -> None:
+    """NaN and infinities are in the same elements, and a run with other operands does not change earlier results."""
+    for name, roots in scans(np.random.default_rng(0), dtype).items():
+        plan = assert_compiled_steps(roots, rtol=2e-5, atol=2e-6, err_msg=name)
+        before = [np.array(value) for value in ex.evaluate(roots, kernels="native")]
+        for value, right in zip(ex.evaluate(roots, kernels="native"), before, strict=True):
+            assert same_bits(value, right), name
+        assert plan.recording.codes
+
+
+@pytest.mark.spec("K-1")
+def test_a_function_of_a_recurrence_runs_on_new_operands_without_changing_earlier_results() -> None:
+    @ex.function
+    def sums(x: ex.Expr, start: ex.Expr) -> tuple[ex.Expr, ex.Expr]:
+        last, totals = ex.scan(lambda total, x: (ex.tanh(total + x), total), start, x)
+        return totals, last
+
+    random = np.random.default_rng(0)
+    arrays = [(random.normal(size=(50, 100)), random.normal(size=100)) for _ in range(4)]
+    expected = [[np.array(value) for value in ex.evaluate(sums(*pair))] for pair in arrays]
+    values = [ex.evaluate(sums(*pair), kernels="native") for pair in arrays]
+    for results, right in zip(values, expected, strict=True):
+        for value, other in zip(results, right, strict=True):
+            np.testing.assert_allclose(value, other, rtol=1e-12)
+
+
+@pytest.mark.spec("K-4", "K-6")
+def test_steps_have_the_same_bits_with_any_number_of_threads() -> None:
+    roots = recurrences("lstm", "float32", 19, 64)
+    with threadpool_limits(1):
+        expected = [np.array(value) for value in ex.evaluate(roots, kernels="native", executor="simple")]
+    for executor in ("dag", "async"):
+        for value, right in zip(ex.evaluate(roots, kernels="native", executor=executor), expected, strict=True):
+            np.testing.assert_allclose(value, right, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.spec("K-2", "K-5")
+def test_numpy_computes_steps_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    roots = recurrences("gru", "float32", 19, 5)
+    expected = [np.array(value) for value in ex.evaluate(roots)]
+    plans.clear()
+    library.library.cache_clear()
+    monkeypatch.setattr(library, "compiler", lambda: None)
+    with pytest.warns(RuntimeWarning, match="no C compiler"):
+        plan = assert_compiled_steps(roots, rtol=0, atol=0)
+    library.library.cache_clear()
+    for value, right in zip(ex.evaluate(roots), expected, strict=True):
+        assert same_bits(value, right)
+    assert "tanh_f32(" in plan.code()
+
+
+@pytest.mark.spec("K-3")
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        (lambda total, x: (ex.cumsum(total + x, -1), None), "combines"),
+        (lambda total, x: (ex.arctan(total + x), None), "function"),
+        (lambda total, x: (total + ex.tanh(x.sum()), None), "combines"),
+    ],
+)
+def test_scans_with_other_operations_state_why_numpy_computes_them(step: Any, code: str) -> None:
+    x = ex.tensor(np.linspace(-1, 1, 4000).reshape(50, 80))
+    last, _ = ex.scan(step, x[0], x)
+    plan = ex.EvalPlan(kernels="native")
+    handle = plan.register(last)
+    plan.eval()
+    np.testing.assert_allclose(handle.data(), ex.evaluate(last))
+    (decision,) = [each for each in plan.recording.decisions if each.rule == "CompiledLoop" and each.code == code]
+    assert decision.verdict == "declined"

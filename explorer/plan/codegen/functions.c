@@ -142,7 +142,7 @@ INLINE f32 tanh_f32(f32 x) {
 }
 
 INLINE f32 sigmoid_f32(f32 x) {
-    f32 e = exp_f32(-abs_f32(x)); /* at most 1, so nothing overflows */
+    f32 e = exp_nonpositive_f32(-abs_f32(x)); /* at most 1, so nothing overflows */
     f32 y = 1.0f / (1.0f + e);
     return x < 0.0f ? MULADD(-e, e * y, e) : y; /* e / (1 + e) is e - e * e / (1 + e), which is rounded less */
 }

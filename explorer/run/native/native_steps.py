@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Container, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -51,6 +51,7 @@ class NativeSteps:
                 self._constant.add(node.uid)
         self._kept: dict[int, Array] = {}
         """uid → array of values that are the same in every run"""
+        self._memory = _Memory(code)
         self._layouts = [_layout(function, code) for function in code.functions]
 
     def __call__(self, values: Values) -> Any:
@@ -59,7 +60,8 @@ class NativeSteps:
         if not functions:
             return self._numpy()(values)
         scan, outputs = self._code.body.scan, self._code.body.outputs
-        memory = _Memory(self._code, [values[source] for source in self._sources], self._same_in_all_steps(values))
+        memory = self._memory
+        memory.begin([values[source] for source in self._sources], self._same_in_all_steps(values))
         size = max([node.tensor_type.size for node in outputs])
         together = max(1, min(_STEPS, _PART // size))
         for first in range(0, scan.length, together):
@@ -116,24 +118,37 @@ def _call(function: Function, table: Array, distance: int, first: int) -> _Part:
 
 
 class _Memory:
-    """Arrays of one run.
+    """Arrays that the steps read and write.
 
-    Two arrays contain each state in turn, so that a step can read the state before it in any order.
+    Two arrays contain each state in turn, so that a step can read the state before it in any order. Results have their
+    own memory in each run.
     """
 
-    def __init__(self, code: StepsCode, operands: Sequence[Any], arrays: dict[int, Array]) -> None:
+    def __init__(self, code: StepsCode) -> None:
         body, scan = code.body, code.body.scan
-        self._inputs, self._scan = body.inputs, scan
-        self.arrays = arrays
-        states, sequences, _ = scan.parts(operands)
+        self._body, self._scan = body, scan
+        self._arrays: dict[int, Array] = {}
+        """uid → array of elements, of values that are the same in all steps, of products and of their operands"""
+        self._computed: dict[int, Array] = {}
+        self._products: dict[int, tuple[list[Array], _Part]] = {}
+        self._states: list[Array] = []
+        self._outputs: list[Array] = []
         self._state_of = {node.uid: index for index, node in enumerate(body.parameters[: scan.states])}
-        self.states = [np.empty((2, *node.shape), node.dtype) for node in body.outputs[: scan.states]]
-        for memory, state in zip(self.states, states, strict=True):
+        self._elements = body.parameters[scan.states : scan.states + len(scan.axes)]
+        self._sequences = {node.uid for node in self._elements}
+
+    def begin(self, operands: Sequence[Any], arrays: Mapping[int, Array]) -> None:
+        """Set the operands of a run; ``arrays`` are the values that are the same in all steps."""
+        body, scan = self._body, self._scan
+        states, sequences, _ = scan.parts(operands)
+        if not self._states:
+            self._states = [np.empty((2, *node.shape), node.dtype) for node in body.outputs[: scan.states]]
+        for memory, state in zip(self._states, states, strict=True):
             memory[0] = state
-        for index, (sequence, axis) in enumerate(zip(sequences, scan.axes, strict=True), scan.states):
-            arrays[body.parameters[index].uid] = _steps_first(sequence, axis)
-        self._sequences = {node.uid for node in body.parameters[scan.states : scan.states + len(sequences)]}
-        self.outputs = [
+        self._arrays = {**self._computed, **arrays}
+        for node, sequence, axis in zip(self._elements, sequences, scan.axes, strict=True):
+            self._arrays[node.uid] = _steps_first(sequence, axis)
+        self._outputs = [
             _stacked(node.tensor_type, scan.length, axis)
             for node, axis in zip(body.outputs[scan.states :], scan.out_axes, strict=True)
         ]
@@ -141,26 +156,31 @@ class _Memory:
     def array(self, node: Expr) -> Array:
         """Return the array of a value; a state or element has a first axis for the steps."""
         if (index := self._state_of.get(node.uid)) is not None:
-            return self.states[index]
-        array = self.arrays.get(node.uid)
+            return self._states[index]
+        array = self._arrays.get(node.uid)
         if array is None:
-            array = self.arrays[node.uid] = allocate(node.tensor_type)
+            array = self._arrays[node.uid] = self._computed[node.uid] = allocate(node.tensor_type)
         return array
 
     def target(self, target: Expr | int) -> Array:
         """Return the array to which a function writes."""
         if not isinstance(target, int):
             return self.array(target)
-        return self.states[target] if target < self._scan.states else self.outputs[target - self._scan.states]
+        return self._states[target] if target < self._scan.states else self._outputs[target - self._scan.states]
 
     def product(self, node: Expr) -> _Part:
         """Return the function that computes a product in one step."""
-        operands, out = self._inputs[node.uid], self.array(node)
+        operands, out = self._body.inputs[node.uid], self.array(node)
         multiply: Callable[..., Any] = np.dot if max([each.ndim for each in operands]) <= 2 else np.matmul
-        if self._sequences.isdisjoint([each.uid for each in operands]):
+        if not self._sequences.isdisjoint([each.uid for each in operands]):
+            return lambda step: multiply(*[self._at(each, step) for each in operands], out)
+        arrays = [self.array(each) for each in operands]
+        known, product = self._products.get(node.uid, ([], None))
+        if product is None or any(each is not other for each, other in zip(arrays, known, strict=True)):
             calls = [functools.partial(multiply, *[self._at(each, step) for each in operands], out) for step in (0, 1)]
-            return lambda step: calls[step & 1]()
-        return lambda step: multiply(*[self._at(each, step) for each in operands], out)
+            product = lambda step: calls[step & 1]()  # noqa: E731
+            self._products[node.uid] = arrays, product
+        return product
 
     def _at(self, node: Expr, step: int) -> Array:
         array = self.array(node)
@@ -172,32 +192,42 @@ class _Memory:
 
     def results(self) -> list[Array]:
         """Return the last states and the stacked outputs."""
-        scan = self._scan
+        scan, last = self._scan, self._scan.length & 1
         stacks = [
-            np.ascontiguousarray(np.moveaxis(steps, 0, axis))
-            for steps, axis in zip(self.outputs, scan.out_axes, strict=True)
+            np.ascontiguousarray(np.moveaxis(steps, 0, axis)) if axis else steps
+            for steps, axis in zip(self._outputs, scan.out_axes, strict=True)
         ]
-        return [*[state[scan.length & 1].copy() for state in self.states], *stacks]
+        self._outputs = []
+        return [*[state[last].copy() for state in self._states], *stacks]
 
 
-class _Layout(NamedTuple):
-    """Addresses of values: in step i, the first one + i · stride, plus ``alternate`` in every other step."""
+class _Layout:
+    """Addresses of values: in step i, the first one + i · stride, plus ``alternate`` in every other step.
 
-    function: StepFunction
-    strides: Array
-    alternate: Array
-    odd: Array
-    """0 or 1 for each value: the first steps with another address"""
-    reverse: Array
-    """number of steps · stride to be added if the last element is the first step"""
+    ``odd`` is 0 or 1 for each value: the first step with another address. If the last element is the first step,
+    ``reverse`` is added, which is the distance between them.
+    """
+
+    def __init__(self, function: StepFunction, strides: Array, alternate: Array, odd: Array, reverse: Array) -> None:
+        self.function, self._strides = function, strides
+        self._alternate, self._odd, self._reverse = alternate, odd, reverse
+        self._table: Array | None = None
+        self._steps = range(0)
+        self._first = alternate
+        """addresses in the last run"""
 
     def addresses(self, memory: _Memory, steps: range) -> tuple[Array, int]:
         """Return a row of addresses for each step, and its number of bytes."""
         arrays = [*map(memory.array, self.function.reads), *map(memory.target, self.function.writes)]
-        first = np.array([array.__array_interface__["data"][0] for array in arrays], np.intp) + self.reverse
-        number = np.arange(steps.start, steps.stop, dtype=np.intp)[:, None]
-        table: Array = first + number * self.strides + ((number + self.odd) & 1) * self.alternate
-        return table, table.strides[0]
+        first = np.array([array.__array_interface__["data"][0] for array in arrays], np.intp)
+        if self._table is None or steps != self._steps:
+            number = np.arange(steps.start, steps.stop, dtype=np.intp)[:, None]
+            start = first + self._reverse
+            self._table = start + number * self._strides + ((number + self._odd) & 1) * self._alternate
+        else:
+            self._table += first - self._first
+        self._steps, self._first = steps, first
+        return self._table, self._table.strides[0]
 
 
 def _layout(function: StepFunction, code: StepsCode) -> _Layout:
@@ -231,12 +261,14 @@ def _step_bytes(type_: TensorType, axis: int) -> int:
 def _stacked(type_: TensorType, length: int, axis: int) -> Array:
     """Return memory for the output of all steps, with the memory layout of ``_steps_first``."""
     if keeps_rows(axis, len(type_.shape)):
-        return np.moveaxis(np.empty((*type_.shape[:axis], length, *type_.shape[axis:]), type_.dtype), axis, 0)
+        stack = np.empty((*type_.shape[:axis], length, *type_.shape[axis:]), type_.dtype)
+        return np.moveaxis(stack, axis, 0) if axis else stack
     return np.empty((length, *type_.shape), type_.dtype)
 
 
 def _steps_first(sequence: Array, axis: int) -> Array:
     """Return a sequence with the step axis first, and with adjacent numbers in the rows of a step."""
     if keeps_rows(axis, sequence.ndim - 1):
-        return np.moveaxis(np.require(sequence, requirements=["C", "A"]), axis, 0)
+        in_rows = np.require(sequence, requirements=["C", "A"])
+        return np.moveaxis(in_rows, axis, 0) if axis else in_rows
     return np.ascontiguousarray(np.moveaxis(sequence, axis, 0))

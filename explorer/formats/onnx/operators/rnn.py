@@ -195,12 +195,12 @@ def _weights(x: Expr, weights: Weights, number: int, hidden: int, order: tuple[i
     """Return the gate inputs (x · weights + bias), state weights and state bias, with gates in torch's order."""
 
     def ordered(gates: Expr) -> Expr:
-        parts = [gates[gate * hidden : (gate + 1) * hidden] for gate in order]
-        return parts[0] if len(parts) == 1 else concatenate(parts)
+        parts = [gates[..., gate * hidden : (gate + 1) * hidden] for gate in order]
+        return parts[0] if len(parts) == 1 else concatenate(parts, -1)
 
     input_weights, recurrent_weights, bias = weights
-    gate_inputs = x @ ordered(input_weights[number]).T
-    state_weights = ordered(recurrent_weights[number]).T
+    gate_inputs = x @ ordered(input_weights[number].T)
+    state_weights = ordered(recurrent_weights[number].T)
     if bias is None:
         return gate_inputs, state_weights, None
     # B contains the input biases, followed by the state biases.
