@@ -13,32 +13,14 @@ import pytest
 
 import explorer as ex
 from tests.bench.contest import samples, table
+from tests.bench.recurrent_files import GATES, saved
 
 pytestmark = [pytest.mark.bench, pytest.mark.filterwarnings("default")]
 
-GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 SIZES = ((1, 64), (1, 128), (8, 64))
 """batch size, and size of a state"""
 STEPS = (50, 200, 800)
 FEATURES = 32
-
-
-def saved(path: Path, kind: str, steps: int, members: int, hidden: int) -> Path:
-    from onnx import TensorProto, helper, numpy_helper, save
-
-    random, width = np.random.default_rng(0), GATES[kind] * hidden
-    shapes = {"W": (1, width, FEATURES), "R": (1, width, hidden), "B": (1, 2 * width)}
-    weights = [
-        numpy_helper.from_array((random.normal(size=shape) * 0.1).astype("float32"), name)
-        for name, shape in shapes.items()
-    ]
-    options = {"linear_before_reset": 1} if kind == "GRU" else {}
-    node = helper.make_node(kind, ["X", *shapes], ["Y"], hidden_size=hidden, **options)
-    x = helper.make_tensor_value_info("X", TensorProto.FLOAT, (steps, members, FEATURES))
-    y = helper.make_tensor_value_info("Y", TensorProto.FLOAT, None)
-    graph = helper.make_graph([node], "recurrence", [x], [y], weights)
-    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), path)
-    return path
 
 
 def contestants(path: Path, x: Any) -> dict[str, Callable[[], Any]]:
@@ -58,7 +40,7 @@ def test_times(kind: str, tmp_path: Path) -> None:
     for members, hidden in SIZES:
         for steps in STEPS:
             x = np.random.default_rng(1).normal(size=(steps, members, FEATURES)).astype("float32")
-            runs = contestants(saved(tmp_path / "m.onnx", kind, steps, members, hidden), x)
+            runs = contestants(saved(tmp_path / "m.onnx", kind, steps, members, hidden, FEATURES), x)
             results = {name: run() for name, run in runs.items()}
             np.testing.assert_allclose(results["explorer"], results["onnxruntime"], rtol=1e-3, atol=1e-5)
             times = samples(runs, rounds=3, burst=10, clock=time.process_time)
