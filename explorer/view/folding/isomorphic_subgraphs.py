@@ -12,7 +12,9 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from explorer.view.tree.topological import contractible, levels
 
 MIN_COUNT = 8
-"""minimum number of equal operations or subgraphs in a set"""
+"""minimum number of equal operations or small subgraphs in a set"""
+FEW, LARGE = 4, 8
+"""minimum number of equal subgraphs in a set if each has at least ``LARGE`` operations, such as attention's heads"""
 _SHARED_FRACTION = 16
 """inverse of the minimum fraction of a class that reads a shared weight"""
 
@@ -47,7 +49,13 @@ def equal_subgraphs(
             sets.append(pieces)
         else:
             sets += [[[item] for item in classes[number]] for number in numbers]
-    return sorted(_without_cycles(count, edges, sets), key=lambda pieces: pieces[0])
+    # Sets that are too small must not divide others, and some become too small when they are divided.
+    sets = _without_cycles(count, edges, [pieces for pieces in sets if _are_many(pieces)])
+    return sorted([pieces for pieces in sets if _are_many(pieces)], key=lambda pieces: pieces[0])
+
+
+def _are_many(pieces: list[list[int]]) -> bool:
+    return len(pieces) >= MIN_COUNT or len(pieces[0]) >= LARGE
 
 
 def _classes(
@@ -65,7 +73,7 @@ def _classes(
             reads.setdefault(head, []).append(tail)
     classes: list[list[int]] = []
     for members in by_operation.values():
-        if len(members) < MIN_COUNT:
+        if len(members) < FEW:
             continue
         readers: dict[int, int] = {}
         for item in members:
@@ -77,7 +85,7 @@ def _classes(
         for item in members:
             shared = tuple(sorted([tail for tail in reads.get(item, ()) if readers[tail] >= least]))
             by_shared.setdefault(shared, []).append(item)
-        classes += [part for part in by_shared.values() if len(part) >= MIN_COUNT]
+        classes += [part for part in by_shared.values() if len(part) >= FEW]
     return classes
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from explorer.view.folding.isomorphic_subgraphs import MIN_COUNT, equal_subgraphs
+from explorer.view.folding.isomorphic_subgraphs import FEW, LARGE, MIN_COUNT, equal_subgraphs
 
 MANY = 2 * MIN_COUNT
 
@@ -28,6 +28,16 @@ def test_parallel_chains_are_subgraphs():
 
 def test_too_few_chains_are_not_grouped():
     assert found(*lanes(MIN_COUNT - 1, "matmul", "add")) == []
+
+
+@pytest.mark.spec("V-24")
+def test_a_few_large_subgraphs_are_grouped():
+    """Four heads of attention are equal subgraphs, but four equal operations are a coincidence."""
+    names = [f"operation {number}" for number in range(LARGE)]
+    (pieces,) = found(*lanes(FEW, *names))
+    assert [len(piece) for piece in pieces] == [LARGE] * FEW
+    assert found(*lanes(FEW, *names[1:])) == []
+    assert found(*lanes(FEW - 1, *names)) == []
 
 
 def test_a_different_chain_is_not_grouped():
