@@ -1,5 +1,7 @@
 """The panel of a whole program: equal parts are listed once, and nothing is cut that would fit."""
 
+import re
+
 import numpy as np
 import pytest
 from playwright.sync_api import expect
@@ -151,3 +153,13 @@ def test_names_in_the_cost_table_break_between_words(show):
         return [part.data, range.getClientRects().length];
     })""")
     assert heights == [["image_", 1], ["Quantize", 1], ["Linear", 1]]
+
+
+@pytest.mark.spec("V-26")
+def test_the_headline_of_a_file_with_named_lengths_is_one_line(show):
+    """The title states the lengths by name, so the types do not repeat the names."""
+    view = show(ex.open(MODELS.parent / "digits_int8.onnx").preview_plan().recording, position=0)
+    view.page.set_viewport_size({"width": 1280, "height": 720})
+    said = view.locator(".ex-say")
+    expect(said).to_contain_text("digits_int8 (batch = 1): 1×1×8×8 f32 → 1×10 f32, 8,667 parameters")
+    expect(said).not_to_have_class(re.compile("ex-over"))

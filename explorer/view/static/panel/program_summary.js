@@ -31,12 +31,20 @@ export class Summary {
     const { trace, takes, gives } = this;
     const title = trace.recording.title;
     const several = takes.length > 1;
-    const inputs = takes.map(({ node, name }) => [several && (name ?? (this.#isNamed(node) && trace.label(node))), trace.shortType(node)].filter(Boolean).join(" "));
-    const flow = gives.length ? [listed(inputs), listed(gives.map(({ node }) => trace.shortType(node)))].filter(Boolean).join(" → ") : "";
+    const inputs = takes.map(({ node, name }) => [several && (name ?? (this.#isNamed(node) && trace.label(node))), this.#size(node)].filter(Boolean).join(" "));
+    const flow = gives.length ? [listed(inputs), listed(gives.map(({ node }) => this.#size(node)))].filter(Boolean).join(" → ") : "";
     const cost = this.totals.at(0)[0];
     const sums = [cost.parameters && `${counted(cost.parameters, "parameter")} · ${bytesText(cost.weights)}`, cost.flops && shortCounted(cost.flops, "flop")];
     const said = [flow, ...sums].filter(Boolean).join(", ");
     return said && (title ? `${title}: ${said}.` : `${said}.`);
+  }
+
+  /** Return the type of a node, without the names of its lengths if the title states them: "net (batch = 1)". @param {number} node */
+  #size(node) {
+    const { trace } = this;
+    const { shape, named } = trace.recording.types[trace.nodes.type[trace.origin(node)]];
+    const type = trace.shortType(node);
+    return named && trace.recording.title.includes(" = ") && type.startsWith(named) ? shape.join("×") + type.slice(named.length) : type;
   }
 
   /** Counts of a file's operator types, else of operation names, the most frequent first: [["nn.Conv2d", 20], …]. */
