@@ -58,10 +58,11 @@ SHOWN = """([index, selector]) => {
     (wanted ?? view.querySelector("[data-key][tabindex='0']")).focus({ preventScroll: true });
     return view.contains(document.activeElement);
 }"""
-# The suppression of JupyterLab's keys and the corner of the minimap do not belong to a view's state.
+# The suppression of JupyterLab's keys and the corners of the minimap and legend do not belong to a view's state.
 STATE = """(view) => {
     const copy = view.cloneNode(true);
     for (const each of copy.querySelectorAll(".ex-minimap, .ex-pointed")) each.remove();
+    copy.querySelector(".ex-legend").classList.remove("ex-leftmost", "ex-topmost", "ex-covering");
     for (const each of [copy, ...copy.querySelectorAll("*")]) each.removeAttribute("data-lm-suppress-shortcuts");
     const fields = [...view.querySelectorAll("input, select")].map((each) => each.value);
     const menus = [...view.querySelectorAll("[popover]")].map((each) => each.matches(":popover-open"));

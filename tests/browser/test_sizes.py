@@ -11,7 +11,8 @@ from playwright.sync_api import expect
 import explorer as ex
 from explorer.view.export.html_page import html
 from explorer.view.layout.placed_model import CELL, PAGE, draw
-from tests.browser.player import node, press, reload_until, resize, tool
+from explorer.view.payload.view_payload import payload
+from tests.browser.player import mount, node, press, reload_until, resize, tool
 from tests.support.representatives import representatives
 from tests.view import sample
 
@@ -294,8 +295,8 @@ def test_a_graph_that_does_not_fit_stays_in_the_middle_of_a_window_that_gets_nar
         assert now_along <= along + 2, wide
 
 
-COVERED = """() => {
-    const map = document.querySelector(".ex-minimap").getBoundingClientRect();
+COVERED = """(part) => {
+    const map = part.getBoundingClientRect();
     const names = [];
     for (const shape of document.querySelectorAll(".ex-node, .ex-closed")) {
         const { left, top, right, bottom } = shape.getBoundingClientRect();
@@ -325,7 +326,28 @@ def test_the_small_map_stands_in_a_corner_where_it_covers_no_node(show):
     resize(page, 1000, 700)
     view = show(ex.open(MODELS / "lstm.onnx").preview_plan().recording, whole=True)
     expect(view.locator(".ex-minimap")).to_be_visible()
-    assert page.evaluate(COVERED) == []
+    assert view.locator(".ex-minimap").evaluate(COVERED) == []
+
+
+@pytest.mark.spec("V-25")
+def test_the_legend_is_in_a_corner_where_it_covers_no_node(show):
+    """If every corner has a node, the legend and the map are transparent."""
+    page = show(sample.mlp()).page
+    resize(page, 1000, 700)
+    view = show(ex.open(MODELS / "lstm.onnx").preview_plan().recording, whole=True)
+    press(view, "f", "h")
+    legend = view.locator(".ex-legend")
+    expect(legend).to_be_visible()
+    page.wait_for_function(f"(part) => !({COVERED})(part).length", arg=legend.element_handle())
+    expect(legend).not_to_have_class(re.compile("ex-covering"))
+    mount(page, payload(sample.mlp(), height=640))
+    page.evaluate("view.heat.choose(view.heat.known[0])")
+    page.evaluate(
+        "{ const [[x, y, w, h]] = view.placement.slots.values(); view.camera.stand(20, x + w / 2, y + h / 2); }"
+    )
+    for part in (page.locator(".ex-legend"), page.locator(".ex-minimap")):
+        expect(part).to_have_class(re.compile("ex-covering"))
+        assert float(part.evaluate("(part) => getComputedStyle(part).opacity")) < 0.5
 
 
 def test_the_small_map_is_not_drawn_over_a_small_canvas(show):

@@ -58,12 +58,48 @@ class Interface(NamedTuple):
                 nodes = [_node(value, ids) for value in own.outputs]
                 results = tuple(zip(own.output_names, nodes, strict=True))
                 recording.operators[index] = replace(row, parameters=own.parameters, results=results)
+        _enter_inner_results(recording)
         recording.interface = [
             InterfaceRow(value.direction, value.name, ids[value.node.uid])
             for value in self.values
             if value.node.uid in ids
         ]
         recording.metadata = [*self.metadata]
+
+
+def _enter_inner_results(recording: Recording) -> None:
+    """Enter the results of operators in the graphs of an If or Loop, whose nodes are copies of the built ones.
+
+    The result of an operator with one output is the only node in its box that is read outside the box, or is an output
+    of the graph.
+    """
+    wanted = {
+        row.scope: index
+        for index, row in enumerate(recording.operators)
+        if len(row.results) == 1 and row.results[0][1] < 0
+    }
+    if not wanted or len(recording.bodies) < 2:
+        return
+    nodes, scopes = recording.nodes, recording.scopes
+    around: list[frozenset[int]] = []
+    """for each scope, the wanted scopes that contain it, with the scope itself; a parent precedes its children"""
+    for number, scope in enumerate(scopes):
+        outer = around[scope.parent] if scope.parent >= 0 else frozenset[int]()
+        around.append(outer | {number} if number in wanted else outer)
+    found: dict[int, set[int]] = {number: set() for number in wanted}
+    for body in recording.bodies[1:]:
+        for node in body.outputs:
+            for number in around[nodes.scope[node]]:
+                found[number].add(node)
+    for reader, operands in enumerate(nodes.operands):
+        if nodes.body[reader] > 0:
+            for node in operands:
+                for number in around[nodes.scope[node]] - around[nodes.scope[reader]]:
+                    found[number].add(node)
+    for number, results in found.items():
+        if len(results) == 1:
+            row = recording.operators[wanted[number]]
+            recording.operators[wanted[number]] = replace(row, results=((row.results[0][0], min(results)),))
 
 
 def _node(value: object, ids: Mapping[int, int]) -> int:

@@ -1,8 +1,8 @@
 // Minimap: the whole graph in a corner where it covers no node, with the visible part framed. A press or drag moves the camera.
 
-import { standing } from "./initial_view.js";
 import { html, notIdle, whenIdle } from "../dom.js";
 import { Bitmap } from "./bitmap.js";
+import { FreeCorner } from "./free_corner.js";
 
 const [WIDE, HIGH] = [108, 84];
 /** Minimum size of the canvas in multiples of the map's size, so that the map does not cover too much of it. */
@@ -10,14 +10,14 @@ const [WIDTHS, HEIGHTS] = [4, 3];
 
 /** Small bitmap of a placement, drawn once for each scene, so that moving the camera costs the same for every graph. */
 export class Minimap {
-  /** @param {import("./camera.js").Camera} camera */
-  constructor(camera) {
+  /** @param {import("./camera.js").Camera} camera @param {HTMLElement} legend the legend of colours, which also covers no node */
+  constructor(camera, legend) {
     this.camera = camera;
     this.root = html("canvas", { class: "ex-minimap", "aria-hidden": "true" });
     this.picture = html("canvas");
     this.pixels = new Bitmap(this.picture);
     this.pen = this.root.getContext("2d");
-    this.corner = new MinimapCorner(this.root, camera);
+    this.corners = [new FreeCorner(this.root, camera, false), new FreeCorner(legend, camera, true)];
     this.waiting = 0;
     this.factor = 0;
     for (const name of ["pointerdown", "pointermove"]) {
@@ -57,7 +57,7 @@ export class Minimap {
   /** Stop drawing. */
   end() {
     if (this.waiting) notIdle(this.waiting);
-    this.corner.end();
+    for (const corner of this.corners) corner.end();
   }
 
   #draw({ placement, scene, differs }) {
@@ -76,13 +76,13 @@ export class Minimap {
   /** Update the frame around the visible part after the camera moved. */
   refresh() {
     if (!this.factor) return;
+    for (const corner of this.corners) corner.later(() => this.wanted);
     const [x, y, w, h] = this.camera.sight();
     const whole = x <= 1 && y <= 1 && x + w >= this.size[0] - 1 && y + h >= this.size[1] - 1;
     const { width, height } = this.camera.viewport();
     const covers = width < WIDTHS * WIDE || height < HEIGHTS * HIGH;
     this.root.classList.toggle("ex-unseen", whole || covers);
     if (whole || covers) return;
-    this.corner.later(() => this.wanted);
     if (!this.picture.width) return;
     const { pen, root } = this;
     const density = devicePixelRatio || 1;
@@ -94,58 +94,5 @@ export class Minimap {
     pen.strokeStyle = this.strong;
     pen.lineWidth = 1.5;
     pen.strokeRect(this.left + x * this.factor, this.top + y * this.factor, w * this.factor, h * this.factor);
-  }
-}
-
-/** px between the map and the border of the canvas, and ms without camera motion before the map changes its corner. */
-const [MARGIN, REST] = [10, 250];
-/** @typedef {[boolean, boolean]} Corner whether it is on the left, and whether it is at the top */
-/** @type {Corner[]} in order of preference */
-const CORNERS = [[false, false], [false, true], [true, true], [true, false]];
-
-/** Position of the map, which changes if the map covers something and would cover nothing in another corner. */
-class MinimapCorner {
-  /** @param {HTMLElement} root the map @param {import("./camera.js").Camera} camera */
-  constructor(root, camera) {
-    this.root = root;
-    this.camera = camera;
-    /** @type {Corner} */ this.corner = CORNERS[0];
-    /** @type {HTMLElement[]} the other parts over the canvas */ this.others = [];
-    this.timer = 0;
-  }
-
-  /** Choose a corner once the camera has stopped. @param {() => {placement: any, scene: any}} shown */
-  later(shown) {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.#choose(shown()), REST);
-  }
-
-  /** Cancel a scheduled choice. */
-  end() {
-    clearTimeout(this.timer);
-  }
-
-  #choose({ placement, scene }) {
-    const { root } = this;
-    if (!root.isConnected || root.classList.contains("ex-unseen") || root.matches(":active")) return;
-    const { x, y, scale } = this.camera;
-    const items = standing(placement, scene).map(([left, top, wide, high]) => [x + left * scale, y + top * scale, x + (left + wide) * scale, y + (top + high) * scale]);
-    const isFree = (corner) => !this.#covers(corner, items);
-    if (isFree(this.corner)) return;
-    const others = this.others.filter((part) => part.offsetWidth > 0).map((part) => [part.offsetLeft, part.offsetTop, part.offsetLeft + part.offsetWidth, part.offsetTop + part.offsetHeight]);
-    const free = CORNERS.find((corner) => isFree(corner) && !this.#covers(corner, others));
-    if (!free) return;
-    this.corner = free;
-    root.classList.toggle("ex-leftmost", free[0]);
-    root.classList.toggle("ex-topmost", free[1]);
-  }
-
-  /** Whether the map would cover a rectangle (left, top, right, bottom). @param {Corner} corner @param {number[][]} rects */
-  #covers([isLeft, isTop], rects) {
-    const { width, height } = this.camera.viewport();
-    const { offsetWidth: wide, offsetHeight: high } = this.root;
-    const left = isLeft ? MARGIN : width - MARGIN - wide;
-    const top = isTop ? MARGIN : height - MARGIN - high;
-    return rects.some((rect) => rect[0] < left + wide && rect[2] > left && rect[1] < top + high && rect[3] > top);
   }
 }

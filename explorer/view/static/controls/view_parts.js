@@ -34,7 +34,7 @@ export class ViewParts {
     this.view = view;
     const { trace, timeline, root } = view;
     const go = (step) => view.go(step);
-    this.minimap = new Minimap(view.camera);
+    this.minimap = new Minimap(view.camera, view.heat.legend);
     this.stageChips = new StageChips(timeline, (stage) => {
       view.selection.endPair();
       view.go(timeline.entry(stage), stage);
@@ -86,7 +86,8 @@ export class ViewParts {
     this.stage = html("div", { class: "ex-stage", tabindex: -1 }, view.lowDetail.root, view.canvas.root, view.heat.legend, view.opening.pending.root, this.minimap.root, this.crumbs, this.search.root);
     this.source.watch(this.stage);
     this.panel.parts.kernelCode.watch(this.stage, (event) => view.scene?.slots.get(Number(keyAt(view, event).slice(1)))?.node ?? -1);
-    this.minimap.corner.others = [view.heat.legend, this.crumbs, this.search.root];
+    const over = [this.minimap.root, view.heat.legend, this.crumbs, this.search.root];
+    for (const corner of this.minimap.corners) corner.others = over.filter((part) => part !== corner.root);
     view.camera.overlays = () => this.#overlays();
     view.camera.header = () => this.sentence.lines();
     view.camera.covered = () => this.#covered();
@@ -134,7 +135,7 @@ export class ViewParts {
     const { heat, room } = this.view;
     const { sizes } = this.view;
     const parts = [heat.legend, this.minimap.root, this.search.root];
-    const key = `${room.width} ${room.height} ${this.sentence.excess} ${sizes.isDrawer && sizes.isPanelShown} ${heat.legend.textContent} ${this.minimap.root.className} ${parts.map((part) => part.hidden || part.classList.contains("ex-unseen"))}`;
+    const key = `${room.width} ${room.height} ${this.sentence.excess} ${sizes.isDrawer && sizes.isPanelShown} ${heat.legend.textContent} ${heat.legend.className} ${this.minimap.root.className} ${parts.map((part) => part.hidden || part.classList.contains("ex-unseen"))}`;
     // Reading positions lays out the whole page, so read them only if they may have changed. Search results change at any time.
     if (key !== this.overlaid?.key || !this.search.root.hidden) {
       const over = parts.filter((part) => part.offsetWidth > 0 && !part.classList.contains("ex-unseen"));

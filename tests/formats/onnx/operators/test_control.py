@@ -63,7 +63,21 @@ def test_operators_of_inner_graphs_have_the_names_of_their_operands(tmp_path: Pa
     assert [name for name, _ in rows["choice"].parameters][:1] == ["cond"]
     for name in ("scale", "turn"):
         assert rows[name].parameters == (("A", 0), ("B", -1))
-        assert [formal for formal, _ in rows[name].results] == ["C"]
+        ((formal, result),) = rows[name].results
+        assert formal == "C"
+        scope = recording.scopes[recording.nodes.scope[result]]
+        assert scope.name == name
+        assert recording.nodes.body[result] > 0
+    # the first of two operators in a graph, whose result only the second reads
+    inner = graph([node("Mul", ["x", "x"], ["m"], "square"), node("Neg", ["m"], ["y1"], "minus")], [], ["y1"], {})
+    operators = [node("If", ["c"], ["y"], "choice", then_branch=inner, else_branch=inner)]
+    chained = opened(model(operators, {"x": (FLOAT, (2,)), "c": (BOOL, ())}, ["y"]), tmp_path)
+    recording = chained.preview_plan().recording
+    results = {
+        recording.scopes[row.scope].name: recording.nodes.operation[row.results[0][1]] for row in recording.operators
+    }
+    operations = {name: recording.operations[results[name]] for name in ("square", "minus")}
+    assert operations == {"square": "multiply", "minus": "negative"}
 
 
 def test_inner_graphs_are_recorded_with_their_captured_values(tmp_path: Path) -> None:
