@@ -62,7 +62,7 @@ export function insideTable(trace, costs, box, totals, select, result, isTimed =
     const done = measure === "time" ? elsewhere(trace, costs, totals, index) : "";
     const { time, once } = costs[index];
     const value = measure === "time" && !time && (done || once) ? "–" : amount(metric, costs[index][measure]);
-    const before = measure === "time" && once && html("div", { class: "ex-soft" }, `and ${onceText(once)}`);
+    const before = measure === "time" && once > 0 && html("div", { class: "ex-soft" }, `and ${onceText(once)}`);
     const cells = [costs[index].parameters ? countText(costs[index].parameters) : "–", value];
     const soft = [name, shape && html("div", { class: "ex-soft" }, `→ ${shape}`), done && html("div", { class: "ex-soft ex-elsewhere", title: done }, done), before];
     return html("tr", {}, html("th", { scope: "row" }, link, ...soft), ...cells.map((cell) => html("td", {}, cell)), html("td", {}, bar));
