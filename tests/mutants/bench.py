@@ -5,6 +5,7 @@ from __future__ import annotations
 import compileall
 import os
 import queue
+import re
 import shutil
 import subprocess
 import sys
@@ -30,8 +31,7 @@ PARTS = (
     "CHANGELOG.md",
 )
 TIMEOUT = 300
-"""minimum timeout in seconds, after which a mutant counts as killed, unless its tests take a third of that without
-it"""
+"""timeout in seconds, after which a mutant counts as killed, unless its tests take a third of that without it"""
 LONGEST = 1800
 """maximum seconds of the tests without a mutant"""
 _MEMORY = 8 << 30
@@ -41,8 +41,10 @@ import resource, sys, pytest
 resource.setrlimit(resource.RLIMIT_AS, ({_MEMORY}, {_MEMORY}))
 sys.exit(pytest.main(sys.argv[1:]))
 """
-_KILLED, _SURVIVED = 1, 0
+_KILLED, _SURVIVED, _TIMED_OUT = 1, 0, 124
 _FAILED = ("FAILED", "ERROR")
+_FAILED_TEST = re.compile(r"^FAILED (\S+::\S+)", re.MULTILINE)
+"""the failed test in pytest's summary, if its name contains no spaces"""
 
 
 @dataclass(frozen=True)
@@ -111,17 +113,29 @@ class Copy:
         status, output = self._run(tests, LONGEST)
         return Baseline("" if status == _SURVIVED else _failure(output), time.monotonic() - begin)
 
-    def attempt(self, mutant: Mutant, baseline: Baseline) -> Verdict:
+    def attempt(self, mutant: Mutant, baselines: Baselines) -> Verdict:
         """Apply a mutant, run its tests until one fails, and restore the file; tests that also fail without it do not
         count."""
+        status, output = self._run_with(mutant, TIMEOUT)
+        failed = _FAILED_TEST.search(output)
+        if status == _SURVIVED:
+            return Verdict(mutant, "survived")
+        if status == _KILLED and failed is not None and not baselines.of((failed[1],), self).failure:
+            return Verdict(mutant, "killed", _failure(output))
+        baseline = baselines.of(mutant.tests, self)
         if baseline.failure:
             return Verdict(mutant, "broken", f"fails without the mutant: {baseline.failure}")
+        if status == _TIMED_OUT and 3 * baseline.seconds > TIMEOUT:
+            status, output = self._run_with(mutant, 3 * baseline.seconds)
+        return self._verdict(mutant, status, output)
+
+    def _run_with(self, mutant: Mutant, limit: float) -> tuple[int, str]:
         path = self.folder / mutant.file
         whole = path.read_text(encoding="utf-8")
         path.write_text(mutant.applied(whole), encoding="utf-8")
         self._forget_compiled(path)
         try:
-            return self._verdict(mutant, *self._run(mutant.tests, max(TIMEOUT, 3 * baseline.seconds)))
+            return self._run(mutant.tests, limit)
         finally:
             path.write_text(whole, encoding="utf-8")
             self._forget_compiled(path)
@@ -149,7 +163,7 @@ class Copy:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return _KILLED, f"no end after {limit:.0f} s"
+            return _TIMED_OUT, f"no end after {limit:.0f} s"
         return run.returncode, run.stdout + run.stderr
 
     @staticmethod
@@ -158,7 +172,7 @@ class Copy:
             return Verdict(mutant, "survived")
         failure = _failure(output)
         # 2: the mutant breaks the import of a test file
-        if status == _KILLED or (status == 2 and failure.startswith(_FAILED)):
+        if status in (_KILLED, _TIMED_OUT) or (status == 2 and failure.startswith(_FAILED)):
             return Verdict(mutant, "killed", failure)
         return Verdict(mutant, "broken", "\n".join(output.strip().splitlines()[-5:]))
 
@@ -210,7 +224,7 @@ def attempts(mutants: Sequence[Mutant], jobs: int, root: Path = ROOT) -> Iterato
         def attempt(mutant: Mutant) -> Verdict:
             copy = free.get()
             try:
-                return copy.attempt(mutant, baselines.of(mutant.tests, copy))
+                return copy.attempt(mutant, baselines)
             finally:
                 free.put(copy)
 
