@@ -74,31 +74,19 @@ def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
             if uid not in nodes_by_uid:
                 nodes_by_uid[uid] = operand
                 reached.append(operand)
-    nodes: list[Expr] = []
-    position_of: dict[int, int] = {}
-    rows: list[int] = []
-    counts: list[int] = []
-    positions: list[int] = []
-    sources: list[Expr] = []
     # uids increase in order of recording, so operands precede their readers.
-    for position, uid in enumerate(sorted(nodes_by_uid)):
-        node = nodes_by_uid[uid]
-        position_of[uid] = position
-        nodes.append(node)
-        rows.append(node.operation.token)
-        operands = node.operands
-        counts.append(len(operands))
-        if operands:
-            positions += [position_of[operand.uid] for operand in operands]
-        else:
-            sources.append(node)
-    rows += counts
-    rows += positions
+    uids = sorted(nodes_by_uid)
+    nodes = [nodes_by_uid[uid] for uid in uids]
+    position_of = dict(zip(uids, range(len(uids)), strict=True))
+    operands_of = [node.operands for node in nodes]
+    rows = [node.operation.token for node in nodes]
+    rows += map(len, operands_of)
+    rows += [position_of[operand.uid] for operands in operands_of for operand in operands]
     # The structure includes which tensors share a storage, because plans merge such tensors.
     storages: dict[int, int] = {}
     tensors: list[Tensor] = []
     leaves = Leaves([], [])
-    for node in sources:
+    for node in [node for node, operands in zip(nodes, operands_of, strict=True) if not operands]:
         if isinstance(node, Tensor):
             storage = node.storage
             token = storage.token

@@ -35,7 +35,7 @@ _MAX_WAITING, _MAX_NODES = 8, 1 << 14
 _MIN_SWEPT = 1024
 """number of values by uid above which dead entries are removed"""
 
-_uid, _operands, _type = map(attrgetter, ("uid", "operands", "type"))
+_pure = attrgetter("pure")
 
 _lock = threading.RLock()
 """protects the tables below; reentrant, since freeing an array may call a callback of ``_forgetting``"""
@@ -173,7 +173,7 @@ def remember(graph: Structure | None, values: Sequence[Any]) -> None:
         return
     root_positions: Sequence[int] = graph.ends
     arrays = values
-    roots = [*map(graph.nodes.__getitem__, root_positions)]
+    roots = [graph.nodes[position] for position in root_positions]
     if not _are_results(roots, values):
         computed = [
             pair for pair in zip(roots, values, root_positions, strict=True) if _are_results(pair[:1], pair[1:2])
@@ -181,21 +181,23 @@ def remember(graph: Structure | None, values: Sequence[Any]) -> None:
         if not computed:
             return
         roots, arrays, root_positions = [[*column] for column in zip(*computed, strict=True)]
-    references = [*map(ref, arrays)]
+    references = [ref(array) for array in arrays]
     with _lock:
-        table = _by_uid.setdefault(graph.context, _Values())
-        table.update(zip(map(_uid, roots), references, strict=True))
+        table = _by_uid.get(graph.context)
+        if table is None:
+            table = _by_uid[graph.context] = _Values()
+        for root, reference in zip(roots, references, strict=True):
+            table[root.uid] = reference
         table.sweep()
         _waiting.add(_Evaluation(graph, root_positions, references))
 
 
 def _are_results(roots: Sequence[Expr], values: Sequence[Any]) -> bool:
     """Return whether all values are computed arrays in NumPy's memory."""
-    return (
-        {*map(type, values)} == {np.ndarray}
-        and all(map(_operands, roots))
-        and all(type_.device is cpu for type_ in {*map(_type, roots)})
-    )
+    for root, value in zip(roots, values, strict=True):
+        if type(value) is not np.ndarray or not root.operands or root.type.device is not cpu:
+            return False
+    return True
 
 
 def recall(graph: Structure | None) -> Recalled | None:
@@ -282,7 +284,7 @@ def _forgetting(table: dict[Any, Any], key: Any, newest: int) -> Callable[[Any],
 
 
 def _is_pure(graph: Structure) -> bool:
-    return all(operation.pure for operation in graph.operations)
+    return all(map(_pure, graph.operations))
 
 
 Number: TypeAlias = tuple[int, int]

@@ -233,6 +233,7 @@ def test_modules_train_with_any_rule_as_numpy_does(seeds: range) -> None:
 
 
 @pytest.mark.xdist_group("dask")
+@pytest.mark.filterwarnings("ignore::explorer.core.tracing.random_draws.RandomTraced")  # Dask's threads draw, too
 def test_modules_train_on_workers_with_any_rule_as_numpy_does() -> None:
     """Include an update that reads a worker's value, and a branch that a worker executes."""
     with ex.Workers(2, processes=False) as workers:

@@ -337,7 +337,7 @@ class PlanGraph:
         Returns the decision. ``estimated_cost_us`` is the estimated cost of declining in µs, summed over these
         subjects. ``remaining`` returns facts that follow from ``facts`` and are computed only when somebody reads them.
         """
-        values = [_key(value) for value in facts.values()]
+        values = [value.uid if isinstance(value, Expr) else _key(value) for value in facts.values()]
         info = rule.info
         # The key includes the owner, because two users' rules may have the same name. It includes the sentence, because
         # several reasons may have the same code.

@@ -39,7 +39,7 @@ from explorer.plan.schedule.schedule import Kernel
 
 _ELEMENTS = 4096
 """minimum number of elements, divided by the number of operations: NumPy computes fewer in about the time of a call"""
-_FLOPS = 1 << 15
+_FLOPS = 1 << 11
 """minimum number of operations on elements in a kernel with reductions, divided by the number of NumPy's calls"""
 _OPERATIONS = 1000
 """maximum number of operations in a kernel: a compiler's time grows faster than its number of lines"""

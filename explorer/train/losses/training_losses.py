@@ -21,6 +21,7 @@ from explorer.ops.nn.nll_loss import nll_loss
 from explorer.ops.nn.softmax import log_softmax
 from explorer.train.losses.loss import ReducedLoss
 
+_UNSIGNED = {np.dtype(f"{order}i{size}"): np.dtype(f"{order}u{size}") for size in (1, 2, 4, 8) for order in "<>"}
 _ROUNDING = 1e-3
 """maximum excess of a probability over 1 that rounding can cause, if it is a sum of several probabilities in float16"""
 
@@ -61,7 +62,7 @@ class ClassLoss(ReducedLoss):
     def _check_indices(self, label: Array, classes: int) -> None:
         counted = label if self.ignored is None else label[label != self.ignored]
         # As an unsigned integer, a negative index is large.
-        unsigned = counted.view(counted.dtype.str.replace("i", "u"))
+        unsigned = counted.view(_UNSIGNED.get(counted.dtype, counted.dtype))
         if counted.size and np.maximum.reduce(unsigned, None) >= classes:
             invalid = int(counted[(counted < 0) | (counted >= classes)][0])
             ignored = isinstance(self, CrossEntropy) and self.ignored is None

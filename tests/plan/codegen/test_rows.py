@@ -122,7 +122,7 @@ def test_reductions_of_other_axes_add_rows() -> None:
     [
         (lambda x: ex.square(x.reshape((10, 10, 300))).sum(axis=(0, 2)), "columns"),
         (lambda x: x.max(axis=1), "single"),
-        (lambda x: ex.square(x[:20]).sum(axis=1), "few_elements"),
+        (lambda x: ex.square(x[:1]).sum(axis=1), "few_elements"),
         (lambda x: ex.prod(ex.square(x), axis=1), "combines"),
         (lambda x: ex.tensor(np.ones((200, 300), int)).sum(axis=1), "dtype"),
         (lambda x: (x > 1).sum(axis=1), "dtype"),
@@ -136,7 +136,7 @@ def test_reductions_without_code_are_declined_with_the_reason(build: Any, code: 
 def test_a_softmax_of_few_elements_is_compiled_because_it_replaces_several_calls() -> None:
     x = ex.tensor(X[:64, :10])
     assert "/* 1 operation on 64 rows of 10 elements */" in lines(ex.log_softmax(x))
-    assert declined(ex.log_softmax(x[:4])) == ["few_elements"]
+    assert declined(ex.log_softmax(x[:1])) == ["few_elements"]
     assert declined(ex.sum(x, axis=1)) == ["few_elements"]
 
 
