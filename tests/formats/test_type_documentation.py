@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from explorer.formats.common.type_documentation import summary
 from explorer.formats.onnx.operators import TABLE
 from explorer.formats.onnx.type_documentation import documented_type
 from explorer.record import FileOperator, OperatorType, Recording, from_json, to_json
+from explorer.view.export.html_page import html
 from tests.formats.onnx.models import FLOAT, model, node, opened
 
 ASSETS = Path(__file__).parents[2] / "assets"
@@ -72,6 +74,10 @@ def test_operators_of_a_type_share_one_row(tmp_path: Path) -> None:
     assert [type.name for type in recording.operator_types] == ["Relu"]
     assert [operator.documentation for operator in recording.operators] == [0] * 5
     assert from_json(to_json(recording)).operator_types == recording.operator_types
+    meaning = recording.operator_types[0].inputs[0].meaning
+    assert meaning == "Input tensor"
+    for text in (json.dumps(to_json(recording)), html(recording)):
+        assert text.count(f'"{meaning}"') == 1
 
 
 def test_an_attribute_of_the_file_is_not_implied(tmp_path: Path) -> None:
