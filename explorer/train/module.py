@@ -168,9 +168,9 @@ class TrainingStep:
         if self._compiled is None:
             operands = [self._value, self._label, *self._frozen.values()]
             self._compiled = self.compiled(operands)
-        device = self._module.device
+        frozen = self._frozen_parameters() if self._frozen else ()
         output, loss = self._compiled(
-            value, label, *[elements_on(parameter_, device) for parameter_ in self._frozen_parameters()]
+            value, label, *[elements_on(parameter_, self._module.device) for parameter_ in frozen]
         )
         loss = on_host(self._loss_type, loss)
         # Checked before the update, so an invalid loss changes no parameter.

@@ -92,7 +92,7 @@ class _Blas(AbstractContextManager[None]):
         return self._owner == threading.get_ident()
 
     def _counts(self) -> list[int]:
-        return [library.num_threads or 1 for library in self._libraries]
+        return [library.get_num_threads() or 1 for library in self._libraries]
 
     def __enter__(self) -> None:
         try:
@@ -118,7 +118,7 @@ class _Blas(AbstractContextManager[None]):
 
     def _restore(self) -> None:
         with self._lock:
-            if self.is_owner:
+            if self._owner == threading.get_ident():
                 if self._limits:
                     for library, count in zip(self._libraries, self._previous, strict=True):
                         library.set_num_threads(count)
