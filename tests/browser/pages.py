@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize
 
 from tests.browser.notebook import Lab
 
@@ -42,8 +42,12 @@ class Watch:
             "request": lambda request: self._request(request.url),
             "websocket": lambda web_socket: self._request(web_socket.url),
             "pageerror": lambda error: self.errors.append(error.stack or error.message),
-            "console": lambda message: self.errors.append(message.text) if message.type == "error" else None,
+            "console": self._console,
         }
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.errors.append(f"{message.text} ({message.location['url']})")
 
     def _request(self, url: str) -> None:
         parts = urlsplit(url)

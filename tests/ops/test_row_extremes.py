@@ -34,6 +34,21 @@ def test_extremes_equal_numpys(operation: type[Max | Min], ufunc: np.ufunc, dtyp
                 x *= -1
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("operation", "ufunc"), [(Max, np.maximum), (Min, np.minimum)])
+def test_extremes_of_both_zeros_have_the_sign_of_numpys(
+    operation: type[Max | Min], ufunc: np.ufunc, dtype: str
+) -> None:
+    for length in (2, 3, 7, 20):
+        x = np.random.default_rng(0).choice(
+            np.array([0.0, -0.0, 1.0, -1.0], dtype), (200, length), p=[0.4, 0.4, 0.1, 0.1]
+        )
+        out = np.empty(200, dtype)
+        assert row_extremes(ufunc, x, (1,), out) is not None
+        operation((1,)).bind_kernel(out, x)()
+        assert out.tobytes() == ufunc.reduce(x, 1).tobytes()
+
+
 def test_numpys_reduction_is_used_where_it_is_as_fast() -> None:
     """Test one row, strided rows, rows of one element, integers, and arrays that argmax would copy."""
     x = np.arange(600, dtype=np.float32).reshape(20, 30)

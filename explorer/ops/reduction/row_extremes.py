@@ -62,18 +62,32 @@ def row_extremes(
     for first in range(0, count, _BLOCK):
         block, part = rows[first : first + _BLOCK], extremes[first : first + _BLOCK]
         find, take, size = getattr(block, method), block.reshape(-1).take, len(block)
-        calls.append(functools.partial(_take_extremes, find, positions[:size], starts[:size], take, part))
+        exact = functools.partial(_reduce_zeros, ufunc, block, part)
+        calls.append(functools.partial(_take_extremes, find, positions[:size], starts[:size], take, part, exact))
     if initial is not None:
         calls.append(functools.partial(ufunc, extremes, np.array(initial, out.dtype), out=extremes))
     return functools.partial(_run, calls, out)
 
 
 def _take_extremes(
-    find: Callable[..., Any], positions: Array, starts: Array, take: Callable[..., Any], out: Array
+    find: Callable[..., Any],
+    positions: Array,
+    starts: Array,
+    take: Callable[..., Any],
+    out: Array,
+    reduce_zeros: Callable[[], None],
 ) -> None:
     find(1, positions)
     np.add(positions, starts, positions)
     take(positions, None, out, "clip")  # positions are always in range; the mode "raise" would buffer the result
+    if np.count_nonzero(out) < len(out):
+        reduce_zeros()
+
+
+def _reduce_zeros(ufunc: np.ufunc, rows: Array, out: Array) -> None:
+    """Give extrema that are zero the sign that ``ufunc.reduce`` gives them, if a row contains both zeros."""
+    zeros = out == 0
+    out[zeros] = ufunc.reduce(rows[zeros], 1)
 
 
 def _run(calls: list[Callable[[], Any]], out: Array) -> Array:
