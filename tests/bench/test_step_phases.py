@@ -112,3 +112,50 @@ def test_the_phases_of_a_step(open_page: Callable[..., Any], tmp_path: Path) -> 
     title = f"a step at 1,000 nodes in sight, ms of processor time (load {os.getloadavg()[0]:.1f})"
     print(table(title, columns, rows, ["playwright"]))
     assert rows
+
+
+ENTER = "name => [...document.querySelectorAll('.ex-chip')].find((chip) => chip.textContent.startsWith(name)).click()"
+FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+STAGES = ("recorded", "simplify", "dedup", "batch", "fuse", "order", "buffers")
+
+
+def test_entry_of_stages(open_page: Callable[..., Any], tmp_path: Path) -> None:  # noqa: F811
+    """Target: 50 ms of the page's thread for each stage of 10,000 operations."""
+    file = tmp_path / "large.html"
+    file.write_text(html(planned(10_000).recording), encoding="utf-8")
+    page = open_page()
+    page.goto(file.as_uri())
+    page.wait_for_selector(".ex-node, .ex-box")
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    spent: dict[str, list[dict[str, float]]] = {stage: [] for stage in STAGES}
+    for _ in range(3 * ROUNDS):
+        for stage in STAGES:
+            page.evaluate(FRAMES)
+            metrics = []
+            for script, argument in ((ENTER, stage), (FRAMES, None)):
+                metrics.append(
+                    {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
+                )
+                page.evaluate(script, argument)
+            metrics.append({each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]})
+            spent[stage].append({name: 1000 * (metrics[-1][name] - value) for name, value in metrics[0].items()})
+    names = {
+        "ScriptDuration": "script",
+        "RecalcStyleDuration": "style",
+        "LayoutDuration": "layout",
+        "TaskDuration": "all",
+    }
+    rows = [
+        [stage, *[f"{statistics.median(each[name] for each in entries[1:]):.1f}" for name in names]]
+        for stage, entries in spent.items()
+    ]
+    print(
+        table(
+            "entry of a stage at 10,000 operations, ms of processor time",
+            ["stage", *names.values()],
+            rows,
+            ["playwright"],
+        )
+    )
+    assert rows

@@ -27,7 +27,9 @@ from explorer.view.layout.layout_engine import (
     Layered,
     LayoutEngine,
     LayoutGraph,
+    Order,
     Placed,
+    Side,
     cost,
     trunk,
 )
@@ -49,10 +51,6 @@ by cutting; beyond them, the plain layout is used. At the limit the worst measur
 The limits count work instead of measuring time, so that every machine draws the same picture."""
 _WHOLE, _AT_ONCE = 3000, 500
 """maximum number of items of a graph that is initially laid out completely, and of items of a larger graph laid out"""
-
-
-Order: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
-"""ports at the top and at the bottom, from left to right"""
 
 
 SpecialEdge: TypeAlias = tuple[tuple[int, int], list[int], tuple[int, int], tuple[str, str]]
@@ -187,7 +185,7 @@ class Layouts(Sequence[BoxLayout]):
         placed = self._known[graph]
         # Mirrored ports would cross the edges outside the box.
         is_outermost = box in self._model.tree.bodies
-        if self._before and placed.has_rows and (is_outermost or all(len(side) == 1 for side in graph.order)):
+        if self._before and placed.has_rows and (is_outermost or all(side == ((0,),) for side in graph.order)):
             placed = _in_order(placed, self._before[box])
         layout = _frame(graph, placed, is_outermost, self.direction)
         routes = layout.routes
@@ -208,7 +206,7 @@ class Layouts(Sequence[BoxLayout]):
         """Return the port order of a box whose parent is placed."""
         counts, parent = self._model.ports.counts[box], self._model.tree.boxes[box].parent
         if parent < 0 or counts == (1, 1):
-            return tuple(range(counts[0])), tuple(range(counts[1]))
+            return _one_by_one(counts[0]), _one_by_one(counts[1])
         if parent not in self._orders:
             self._orders[parent] = _orders(self._model, parent, self._placed[parent])
         return self._orders[parent][box]
@@ -243,8 +241,8 @@ def _orders(model: Model, parent: int, layout: BoxLayout) -> dict[int, Order]:
 
     Boxes with one port on each side are omitted.
     """
-    arriving: dict[int, tuple[list[list[int]], list[list[int]]]] = {}
-    """item → x of the edges at each top port, and at each bottom port"""
+    arriving: dict[int, tuple[list[_Ends], list[_Ends]]] = {}
+    """item → other ends of the edges at each top port, and at each bottom port"""
     boxes: dict[int, int] = {}
     for item, (table, index) in enumerate(model.tree.boxes[parent].items):
         if table == "box" and (counts := model.ports.counts[index]) != (1, 1):
@@ -253,15 +251,27 @@ def _orders(model: Model, parent: int, layout: BoxLayout) -> dict[int, Order]:
     rows = zip(model.ports.edges[parent], layout.routes, strict=True)
     for (tail, head, out, into), route in rows if arriving else ():
         if head in arriving:
-            arriving[head][0][into].append(route[-8] if route else layout.x(tail, 0, out))
+            arriving[head][0][into].append((route[-8] if route else layout.x(tail, 0, out), tail))
         if tail in arriving:
-            arriving[tail][1][out].append(route[6] if route else layout.x(head, 1, into))
+            arriving[tail][1][out].append((route[6] if route else layout.x(head, 1, into), head))
     return {boxes[item]: (_by_mean(tops), _by_mean(bottoms)) for item, (tops, bottoms) in arriving.items()}
 
 
-def _by_mean(xs: list[list[int]]) -> tuple[int, ...]:
-    mean = [sum(positions) / max(1, len(positions)) for positions in xs]
-    return tuple(sorted(range(len(xs)), key=mean.__getitem__))
+_Ends: TypeAlias = list[tuple[int, int]]
+"""(x, item) of the other ends of edges at a port"""
+
+
+def _one_by_one(count: int) -> Side:
+    return tuple((port,) for port in range(count))
+
+
+def _by_mean(ports: list[_Ends]) -> Side:
+    """Group ports whose edges have the same other ends, at which these edges do not cross, and sort the groups."""
+    groups: dict[tuple[float, frozenset[int]], list[int]] = {}
+    for port, others in enumerate(ports):
+        mean = sum(x for x, _ in others) / max(1, len(others))
+        groups.setdefault((mean, frozenset(item for _, item in others)), []).append(port)
+    return tuple(tuple(groups[key]) for key in sorted(groups, key=lambda key: (key[0], groups[key])))
 
 
 def _by_importance(model: Model) -> list[int]:

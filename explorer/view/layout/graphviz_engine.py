@@ -12,7 +12,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Collection
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import wasmtime
@@ -168,9 +168,9 @@ def dot_text(graph: LayoutGraph, straight: Collection[tuple[int, int]]) -> str:
         end = _port("out", head) if head < 0 else f"{head}:n"
         attributes = f"weight={_TRUNK_WEIGHT} " * ((tail, head) in straight) + "minlen=2" * (tail in raised)
         lines.append(f"{start} -> {end}" + (f" [{attributes}]" if attributes else ""))
-    for side, ports in zip(("in", "out"), graph.order, strict=True):
-        for left, right in pairwise(ports):
-            lines.append(f"{_port(side, -1 - left)} -> {_port(side, -1 - right)} [style=invis]")
+    for side, groups in zip(("in", "out"), graph.order, strict=True):
+        for first, second in [ports for neighbours in pairwise(groups) for ports in product(*neighbours)]:
+            lines.append(f"{_port(side, -1 - first)} -> {_port(side, -1 - second)} [style=invis]")
     # Only the border is on its rank, even if other items have no operands or no readers.
     read, reading = {tail for tail, _ in graph.edges}, {head for _, head in graph.edges}
     for item in range(len(graph.sizes)):

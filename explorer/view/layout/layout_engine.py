@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from explorer.view.tree.topological import ranks
 
@@ -13,6 +13,12 @@ GAP, RANK_GAP = 36, 42
 COMPACT = 28
 """the same px in a graph without numbers and groups; ranks are further apart if names are written along edges"""
 _SWEEPS = 4
+
+
+Side: TypeAlias = tuple[tuple[int, ...], ...]
+"""groups of ports from left to right; the engine chooses the order of the ports in a group"""
+Order: TypeAlias = tuple[Side, Side]
+"""ports at the top, and at the bottom"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +33,8 @@ class LayoutGraph:
     """(from item, to item); −1 − p is port p of the border, at the top as a start and at the bottom as an end"""
     groups: tuple[tuple[int, ...], ...] = ()
     """items kept together, below a title"""
-    order: tuple[tuple[int, ...], tuple[int, ...]] = ((0,), (0,))
-    """ports at the top and at the bottom, from left to right"""
+    order: Order = (((0,),), ((0,),))
+    """ports at the top and at the bottom"""
     growing: frozenset[int] = frozenset()
     """boxes that become much larger when they are opened; routes next to them are prepared for this"""
     title: int = 0
@@ -139,8 +145,9 @@ def _coordinates(rows: list[list[int]], graph: LayoutGraph) -> Placed:
     return Placed(size, centres, [[]] * len(graph.edges), (tops, bottoms))
 
 
-def _ports(ends: list[tuple[int, int]], order: tuple[int, ...], wide: int) -> list[int]:
+def _ports(ends: list[tuple[int, int]], side: Side, wide: int) -> list[int]:
     """Return the x of each port: the middle for a single port, else above its items; ``ends`` are (port, x)."""
+    order = [port for group in side for port in group]
     if len(order) == 1:
         return [wide // 2]
     targets = [[x for port, x in ends if port == number] for number in range(len(order))]

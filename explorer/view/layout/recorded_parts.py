@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from explorer.view.layout.layout_engine import LayoutGraph
+from explorer.view.layout.layout_engine import LayoutGraph, Order
 from explorer.view.layout.positions import BoxLayout
 from explorer.view.model.picture_model import Model
 from explorer.view.tree.box_tree import Paths
@@ -46,11 +46,11 @@ class RecordedPart:
             growing=frozenset(self.items[item] for item in whole.growing if item in self.items),
         )
 
-    def order(self, whole: tuple[tuple[int, ...], tuple[int, ...]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def order(self, whole: Order) -> Order:
         """Return the order of the part's ports, given the order of the box's ports."""
         top, bottom = (
-            tuple(ports[port] for port in order if port in ports) or (0,)
-            for order, ports in zip(whole, self.ports, strict=True)
+            tuple(group for own in side if (group := tuple(ports[port] for port in own if port in ports))) or ((0,),)
+            for side, ports in zip(whole, self.ports, strict=True)
         )
         return top, bottom
 

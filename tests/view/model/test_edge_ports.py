@@ -109,7 +109,7 @@ def test_an_edge_continues_inside_at_its_port():
 
 
 @pytest.mark.parametrize("engine", [dot(), Layered()], ids=["dot", "layered"])
-@pytest.mark.parametrize("order", [((0, 1, 2), (0, 1)), ((2, 0, 1), (1, 0))])
+@pytest.mark.parametrize("order", [(((0,), (1,), (2,)), ((0,), (1,))), (((2,), (0,), (1,)), ((1,), (0,)))])
 def test_engines_place_every_port(engine, order):
     """Both engines place the ports in the given order from left to right, and start their edges there."""
     graph = LayoutGraph(
@@ -117,10 +117,31 @@ def test_engines_place_every_port(engine, order):
     )
     placed = engine.place(graph)
     for side, wanted in zip(placed.ports, order, strict=True):
-        assert sorted(range(len(side)), key=side.__getitem__) == list(wanted)
+        assert [(port,) for port in sorted(range(len(side)), key=side.__getitem__)] == list(wanted)
     for (tail, head), route in zip(graph.edges, placed.routes, strict=True) if any(placed.routes) else ():
         assert tail >= 0 or abs(route[0] - placed.ports[0][-1 - tail]) <= 1
         assert head >= 0 or abs(route[-2] - placed.ports[1][-1 - head]) <= 1
+
+
+@pytest.mark.spec("V-7")
+def test_edges_to_one_item_outside_do_not_cross_inside():
+    """Ports whose edges have the same item outside have the order of the items inside."""
+    make = sample.Builder("ports", "90a9")
+    kind = make.type(4, 4)
+    block, reader = make.scope("block", "layer"), make.scope("reader", "layer")
+    x = make.leaf("x", kind)
+    first = make.node("exp", x, type=kind, scope=block)
+    second = make.node("tanh", x, type=kind, scope=block)
+    inside = [make.node("relu", node, type=kind, scope=block) for node in (first, second, first)]
+    read = make.node("add", inside[0], inside[1], type=kind, scope=reader)
+    last = make.node("add", make.node("neg", read, type=kind, scope=reader), inside[2], type=kind, scope=reader)
+    make.stage("recorded", "record", nodes=8)
+    model = build_model(make.roots(last))
+    index = next(index for index, box in enumerate(model.tree.boxes) if box.label == "block")
+    layout = Layouts(model)[index]
+    ends = {tail: layout.ports[1][into] for tail, head, _, into in model.ports.edges[index] if head < 0}
+    assert len(ends) == model.ports.counts[index][1] == 3
+    assert sorted(ends, key=ends.__getitem__) == sorted(ends, key=lambda item: layout.rects[item][0])
 
 
 @pytest.mark.spec("V-7")
