@@ -165,6 +165,8 @@ def gradients() -> Iterator[tuple[str, Task]]:
     ):
         peer = gradients_by_torch(of_torch, upstream, *[array for _, array in operands])
         roots = ex.grad((y * upstream).sum(), [operand for operand, _ in operands])
+        for value, expected in zip(ex.evaluate(roots, kernels="native"), peer(), strict=True):
+            np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-4)
         yield f"gradients of {name} 512×768", expressions("torch", 1.0, peer, *roots)
 
 

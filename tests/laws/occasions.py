@@ -518,7 +518,7 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     ),
     Codegen.compiled_rows: (lambda: ex.softmax(wide("float32", 64, 64) * 2), NATIVE),
     Codegen.compiled_columns: (lambda: (wide("float32", 4, 30, 200) * 2).sum(axis=1), NATIVE),
-    Codegen.columns: (lambda: (wide("float32", 20, 20, 100) * 2).sum(axis=(0, 2)), NATIVE),
+    Codegen.columns: (lambda: (wide("float32", 9, 9, 9, 100) * 2).sum(axis=(1, 3)), NATIVE),
     Codegen.steps: (
         lambda: ex.scan(lambda sum, x: (sum * 0.5 + x, sum), wide("float32", 64), wide("float32", 64, 64))[1],
         NATIVE,

@@ -424,6 +424,8 @@ def row_programs(draw: st.DrawFn) -> ex.Expr:
     shape = draw(st.sampled_from([(3, 40), (5, 3, 33), (2, 3, 4, 9), (1, 4500), (70,), (300, 7), (2, 3, 1500)]))
     first = draw(st.integers(0, len(shape) - 1))
     axes = tuple(range(first, draw(st.sampled_from([len(shape), first + 1]))))
+    if draw(st.integers(0, 3)) == 0:
+        axes = tuple(sorted({0, len(shape) - 1}))  # the outermost and the innermost, as for each channel of images
 
     def leaf() -> ex.Expr:
         sizes = [size if draw(st.booleans()) else 1 for size in shape]
@@ -557,28 +559,6 @@ def test_gradients_of_rows_agree_with_their_formulas(count: int, length: int, dt
             # the deviation of a row may be small, and then its inverse, by which the gradient is multiplied, is large
             bound = 100 * np.finfo(dtype).eps * max(np.abs(expected).max(), count**0.5)
             np.testing.assert_allclose(handle.data(), expected, rtol=0, atol=bound, err_msg=name)
-
-
-@pytest.mark.spec("K-1", "K-4")
-def test_gradients_of_rows_agree_with_torch() -> None:
-    torch = pytest.importorskip("torch")
-    functional = torch.nn.functional
-    random = np.random.default_rng(0)
-    arrays = [random.normal(size=shape).astype(np.float32) for shape in ((200, 300), (300,), (300,))]
-    upstream = random.normal(size=(200, 300)).astype(np.float32)
-    x, scale, shift = map(ex.tensor, arrays)
-    by_torch = {
-        "softmax": lambda x: functional.softmax(x, -1),
-        "log_softmax": lambda x: functional.log_softmax(x, -1),
-        "layer_norm": lambda x, scale, shift: functional.layer_norm(x, (300,), scale, shift),
-        "rms_norm": lambda x, scale: functional.rms_norm(x, (300,), scale, 1e-5),
-    }
-    for name, y, operands in normalizations(x, scale, shift):
-        values = ex.evaluate(ex.grad((y * upstream).sum(), operands), kernels="native")
-        tensors = [torch.from_numpy(array).requires_grad_() for array in arrays[: len(operands)]]
-        expected = torch.autograd.grad(by_torch[name](*tensors), tensors, torch.from_numpy(upstream))
-        for value, right in zip(values, expected, strict=True):
-            np.testing.assert_allclose(value, right.numpy(), rtol=1e-4, atol=1e-5, err_msg=name)
 
 
 def scans(random: np.random.Generator, dtype: str) -> dict[str, list[ex.Expr]]:

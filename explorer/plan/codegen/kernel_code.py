@@ -10,6 +10,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from explorer.core.ir.expr import Expr
 from explorer.ops.control.scan import Scan
 
+PIXEL_BY_PIXEL = (0, 2, 3, 1)
+"""axes of images (N, C, h, w) from the outermost to the innermost, if the channels of each pixel are side by side"""
 Operands: TypeAlias = Callable[[Expr], tuple[Expr, ...]]
 """function that returns the operands of a node in the graph"""
 

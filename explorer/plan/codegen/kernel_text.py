@@ -21,7 +21,8 @@ class FunctionText:
         """Begin the function ``name``, after the comment ``title``; ``origins`` are the sources of nodes by uid."""
         self._lines: list[str] = []
         self._nodes: list[tuple[int, Expr]] = []
-        self._depth = 0
+        self.depth = 0
+        """number of blocks that are open"""
         self._origins = origins
         self._last = ""
         self.add(f"/* {title} */")
@@ -34,7 +35,7 @@ class FunctionText:
 
     def add(self, line: str) -> None:
         """Add a line in the current block."""
-        self._lines.append("    " * self._depth + line)
+        self._lines.append("    " * self.depth + line)
 
     def operand(self, node: Expr, name: str, address: str, is_array: bool) -> None:
         """Define an operand at an address, which is read as an array or as one number."""
@@ -60,8 +61,8 @@ class FunctionText:
     def open(self, line: str) -> int:
         """Add a line that begins a block, and return the number of blocks around it, for ``close``."""
         self.add(f"{line} {{")
-        self._depth += 1
-        return self._depth - 1
+        self.depth += 1
+        return self.depth - 1
 
     def loop(self, variable: str, stop: int | str, start: int | str = 0) -> int:
         """Begin a loop over the integers from ``start`` to ``stop``."""
@@ -69,8 +70,8 @@ class FunctionText:
 
     def close(self, depth: int) -> None:
         """End blocks until ``depth`` of them are open."""
-        while self._depth > depth:
-            self._depth -= 1
+        while self.depth > depth:
+            self.depth -= 1
             self.add("}")
 
     def ended(self) -> str:

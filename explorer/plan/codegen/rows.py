@@ -2,20 +2,22 @@
 
 If the kernel's reductions combine the innermost axes, the code is a loop over rows, which threads divide. Values that a
 later loop reads are computed again if they are cheap, else they are stored in an array of the row's size. Long rows are
-divided into tiles, so that reductions need only an array of the tile's size. If the reductions combine other axes, the
-elements of a row are not adjacent, and ``columns.py`` writes the code.
+divided into tiles, so that reductions need only an array of the tile's size. If the reductions also combine outer axes,
+such as that of a batch of images, a row consists of parts, and each loop over elements is in a loop over the parts. If
+the reductions combine no innermost axes, ``columns.py`` writes the code.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import groupby
 
 from explorer.core.ir.expr import Expr
 from explorer.plan.codegen.columns import column_code
 from explorer.plan.codegen.elements import BOOLEAN, TYPES, are_defined, expression_obstacle, has_rows, suffix
 from explorer.plan.codegen.indexing import offset
-from explorer.plan.codegen.kernel_code import KernelCode, KernelSpec, Obstacle
+from explorer.plan.codegen.kernel_code import PIXEL_BY_PIXEL, KernelCode, KernelSpec, Obstacle
 from explorer.plan.codegen.kernel_text import KernelText, counted
 from explorer.plan.codegen.row_lines import Line, Read, RowLines, Rows, Source, rows_of
 
@@ -36,13 +38,24 @@ def row_code(kernel: KernelSpec) -> KernelCode | Obstacle:
             return obstacle
     rows = rows_of(nodes, operands)
     reduction = next(node for node in nodes if not node.operation.elementwise)
-    if rows is None or not rows.is_element(kernel.result.shape):
-        kernel = kernel._replace(order=range(len(operands(reduction)[0].shape)))
     if rows is None:
         return Obstacle("columns", reduction)
-    if _are_innermost(rows, kernel.order):
-        return _Writer(kernel, rows).code()
+    if not rows.is_element(kernel.result.shape):
+        kernel = kernel._replace(order=_order_of_operands(kernel, rows))
+    axes = [axis for axis in kernel.order if rows.shape[axis] > 1]
+    runs = [[*run] for _, run in groupby(axes, lambda axis: axis in rows.axes)]
+    if not runs or runs[-1][0] in rows.axes:
+        is_row = len(runs) < 3 or (len(runs) == 3 and runs[0][0] in rows.axes)
+        return _Writer(kernel, rows, runs[-1]).code() if runs and is_row else Obstacle("columns", reduction)
     return column_code(kernel, rows) or Obstacle("columns", reduction)
+
+
+def _order_of_operands(kernel: KernelSpec, rows: Rows) -> Sequence[int]:
+    """Return the order of the axes in memory of a kernel whose result has no elements of rows."""
+    inside = {node.uid for node in kernel.nodes}
+    reads = [read for node in kernel.nodes for read in kernel.operands(node) if read.uid not in inside]
+    images = [read.uid in kernel.channels_last for read in reads if read.shape == rows.shape]
+    return PIXEL_BY_PIXEL if images and all(images) else range(len(rows.shape))
 
 
 def _obstacle(node: Expr, operands: Sequence[Expr]) -> Obstacle | None:
@@ -61,30 +74,26 @@ def _obstacle(node: Expr, operands: Sequence[Expr]) -> Obstacle | None:
     return None if are_defined(lines) else Obstacle("function", node, {"dtype": str(node.dtype)})
 
 
-def _are_innermost(rows: Rows, order: Sequence[int]) -> bool:
-    """Return whether the axes of rows are the innermost in memory, apart from axes of size 1."""
-    axes = [axis for axis in order if rows.shape[axis] > 1]
-    reduced = [axis for axis in axes if axis in rows.axes]
-    return bool(reduced) and axes[-len(reduced) :] == reduced
-
-
 class _Writer:
-    """Writes the code of one kernel."""
+    """Writes the code of one kernel, whose reductions combine the innermost axes ``inner``, and perhaps outer ones."""
 
-    def __init__(self, kernel: KernelSpec, rows: Rows) -> None:
-        self._kernel, self._rows, self._length = kernel, rows, rows.length
+    def __init__(self, kernel: KernelSpec, rows: Rows, inner: Sequence[int]) -> None:
+        self._kernel, self._rows = kernel, rows
         shape, axes = rows
-        outer = [axis for axis in kernel.order if axis not in axes]
-        inner = [axis for axis in kernel.order if axis in axes]
+        kept = [axis for axis in kernel.order if axis not in axes]
+        outer = [axis for axis in kernel.order if axis in axes and axis not in inner]
+        self._length, self._parts = (math.prod([shape[axis] for axis in each]) for each in (inner, outer))
 
         def terms(present: Sequence[bool]) -> tuple[str, ...]:
-            width = math.prod([shape[axis] for axis in inner if present[axis]])
-            row = offset([(shape[axis], present[axis]) for axis in outer], "row", width)
-            return row, offset([(shape[axis], present[axis]) for axis in inner], "i")
+            found, step = [], 1
+            for each, variable in ((inner, "i"), (kept, "row"), (outer, "part")):
+                found.append(offset([(shape[axis], present[axis]) for axis in each], variable, step))
+                step *= math.prod([shape[axis] for axis in each if present[axis]])
+            return tuple(reversed(found))
 
-        self._of = RowLines(kernel, rows, ("tile", "count"), terms, lambda read: read.terms[1] == "i")
+        self._of = RowLines(kernel, rows, ("tile", "count", "part"), terms, lambda read: read.terms[-1] == "i")
         self._lines = self._of.lines
-        self._store(_CHEAP)
+        self._store(_CHEAP if self._parts == 1 else math.inf)
         if sum([self._size(line) * self._itemsize(line) for line in self._lines if line.stored]) > _STORED_BYTES:
             self._store(math.inf)
 
@@ -96,7 +105,9 @@ class _Writer:
             for read in line.reads:
                 if isinstance(read, Line) and read.is_element:
                     if line.reduction:
-                        read.stored = read.stored or ("row" if self._length <= _TILE else "tile")
+                        read.stored = read.stored or (
+                            "row" if self._rows.length <= _TILE and self._parts == 1 else "tile"
+                        )
                     elif line.loop > read.loop and self._cost(read, most) > most:
                         read.stored = "row"
 
@@ -115,7 +126,7 @@ class _Writer:
         return total
 
     def _size(self, line: Line) -> int:
-        return self._length if line.stored == "row" else _TILE
+        return self._length if line.stored == "row" else min(self._length, _TILE)
 
     def _itemsize(self, line: Line) -> int:
         return {"f64": 8, "f32": 4}.get(line.kind, 1)
@@ -124,7 +135,7 @@ class _Writer:
 
     def code(self) -> KernelCode:
         """Return the code."""
-        kernel, length = self._kernel, self._length
+        kernel, length = self._kernel, self._rows.length
         rows = math.prod(self._rows.kept)
         title = f"{counted(kernel.nodes)} on {rows} row{'s' * (rows > 1)} of {length} elements"
         values = self._of.values
@@ -152,11 +163,13 @@ class _Writer:
         for line in self._of.per_row(loop):
             text.compute(line.node, f"{self._target(line)} = {self._value(line, loop)};")
         body, reductions = self._of.elements(loop), self._of.reductions(loop)
-        if any(line.stored == "tile" and line.loop == loop for line in body):
+        if (reductions and self._parts > 1) or any(line.stored == "tile" and line.loop == loop for line in body):
             self._add_tiles(text, body, reductions, loop)
             return
         if body:
+            depth = text.depth if self._parts == 1 else text.loop("part", self._parts)
             self._add_body(text, body, loop, "0", str(self._length), "i")
+            text.close(depth)
         for line in reductions:
             text.compute(line.node, f"{self._target(line)} = {self._reduced(line)};")
 
@@ -168,13 +181,21 @@ class _Writer:
             first = "{0}" if line.reduction == "sum" else "INFINITY" if line.reduction == "min" else "-INFINITY"
             kind = f"total_{line.kind}" if line.reduction == "sum" else line.kind
             text.compute(line.node, f"{kind} {state} = {first};")
-        depth = text.open(f"for (int64_t tile = 0; tile < {self._length}; tile += {_TILE})")
-        rest = self._length % _TILE
-        count = str(_TILE) if not rest else f"tile + {_TILE} > {self._length} ? {rest} : {_TILE}"
-        text.add(f"const int64_t count = {count};")
-        self._add_body(text, body, loop, "tile", "tile + count", "i - tile")
+        depth = text.depth
+        if self._parts > 1:
+            text.loop("part", self._parts)
+        tile, count = "", str(self._length)
+        if self._length > _TILE:
+            tile, count = "tile", "count"
+            text.open(f"for (int64_t tile = 0; tile < {self._length}; tile += {_TILE})")
+            rest = self._length % _TILE
+            size = str(_TILE) if not rest else f"tile + {_TILE} > {self._length} ? {rest} : {_TILE}"
+            text.add(f"const int64_t count = {size};")
+        if body:
+            first, last = ("tile", "tile + count") if tile else ("0", count)
+            self._add_body(text, body, loop, first, last, "i - tile" if tile else "i")
         for line in reductions:
-            state, part = states[id(line)], f"{self._row_pointer(line.reads[0], 'tile')}, count"
+            state, part = states[id(line)], f"{self._row_pointer(line.reads[0], tile)}, {count}"
             if line.reduction == "sum":
                 text.compute(line.node, f"add_{line.kind}(&{state}, {part});")
             else:
@@ -202,7 +223,8 @@ class _Writer:
     def _target(self, line: Line) -> str:
         """Return the beginning of the C line that defines a value outside arrays."""
         if line is self._of.result:
-            return f"{line.name}[row * {self._length} + i]" if line.is_element else f"{line.name}[row]"
+            whole = f"part * {math.prod(self._rows.kept) * self._length} + " if self._parts > 1 else ""
+            return f"{line.name}[{whole}row * {self._length} + i]" if line.is_element else f"{line.name}[row]"
         return f"{line.kind} {line.name}"
 
     def _value(self, line: Line, loop: int, in_tile: str = "i") -> str:
@@ -229,4 +251,4 @@ class _Writer:
         if isinstance(source, Line):
             return f"{source.array} + {tile}" if tile and source.stored == "row" else source.array
         assert isinstance(source, Read)
-        return " + ".join([part for part in (self._of.values.name(source.node), source.terms[0], tile) if part])
+        return " + ".join(filter(None, (self._of.values.name(source.node), *source.terms[:-1], tile)))

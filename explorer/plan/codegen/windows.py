@@ -28,7 +28,7 @@ from explorer.ops.nn.kernels.pooling_tiles import WindowOperation
 from explorer.ops.nn.kernels.window import Window
 from explorer.ops.nn.pooling import AvgPool2d, MaxPool2d
 from explorer.plan.codegen.elements import BOOLEAN, TYPES, expression_obstacle, suffix
-from explorer.plan.codegen.kernel_code import KernelCode, KernelSpec, Obstacle
+from explorer.plan.codegen.kernel_code import PIXEL_BY_PIXEL, KernelCode, KernelSpec, Obstacle
 from explorer.plan.codegen.kernel_text import KernelText, counted
 from explorer.plan.codegen.values import Values
 
@@ -42,7 +42,7 @@ MAX_BAND = 1 << 15
 """maximum number of pixels in the copy of a band, which is on the thread's stack"""
 MAX_PRODUCTS = 32
 """maximum number of products per element of a convolution of several channels; a matrix product is faster with more"""
-_ROW_BY_ROW, _PIXEL_BY_PIXEL = (0, 1, 2, 3), (0, 2, 3, 1)
+_ROW_BY_ROW = (0, 1, 2, 3)
 _FILTERS_LAST = (2, 3, 1, 0)
 """order of the axes of filters (O, C, h, w) in the copy that the code reads"""
 _TAKEN = frozenset(
@@ -86,7 +86,7 @@ def window_code(kernel: KernelSpec) -> KernelCode | Obstacle:
     for node in others:
         if (obstacle := expression_obstacle(node, operands(node))) is not None:
             return obstacle
-    image_order = _PIXEL_BY_PIXEL if arrays[0].uid in kernel.channels_last else _ROW_BY_ROW
+    image_order = PIXEL_BY_PIXEL if arrays[0].uid in kernel.channels_last else _ROW_BY_ROW
     loop = _loop_of(anchor, arrays, order, image_order)
     if isinstance(loop, Obstacle):
         return loop
@@ -108,12 +108,12 @@ def _loop_of(
     length, along, most = images.shape[1], "channels", MAX_RUN
     if isinstance(operation, Conv2d) and not _is_depthwise(operation, arrays[1]):
         loop = "filters"
-    elif order == _PIXEL_BY_PIXEL:
+    elif order == PIXEL_BY_PIXEL:
         loop = "channels"
     else:
         loop, along, most = "columns", "pixels under a row of windows", MAX_BAND
         length = max(math.prod(_band(window, anchor.shape).shape), images.shape[3])
-    if loop == "filters" and order != _PIXEL_BY_PIXEL:
+    if loop == "filters" and order != PIXEL_BY_PIXEL:
         return Obstacle("result_order", anchor)
     if loop != "filters" and order != image_order:
         facts = {"operand": images, "read": _named(image_order), "written": _named(order)}
@@ -122,7 +122,7 @@ def _loop_of(
 
 
 def _named(order: tuple[int, ...]) -> str:
-    return "pixel by pixel" if order == _PIXEL_BY_PIXEL else "channel by channel"
+    return "pixel by pixel" if order == PIXEL_BY_PIXEL else "channel by channel"
 
 
 def _window(anchor: Expr, arrays: Sequence[Expr]) -> Window:

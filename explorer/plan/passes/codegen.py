@@ -187,12 +187,12 @@ class Codegen(Pass):
     )
     columns = Reason(
         "columns",
-        "`{result}` is computed by NumPy, because the axes that `{operation}` combines are not next to each other in "
+        "`{result}` is computed by NumPy, because the axes that `{operation}` combines alternate with others in "
         "memory.",
-        meaning="C code is generated for operations that combine adjacent axes: the innermost ones, or others before "
-        "them.",
+        meaning="C code is generated for operations that combine adjacent axes, or the outermost and the innermost "
+        "ones.",
         change="Combine the innermost axes first, and the others in a second operation: "
-        "ex.sum(ex.sum(x, axis=2), axis=0).",
+        "ex.sum(ex.sum(x, axis=3), axis=1).",
     )
 
     def has_work(self, graph: PlanGraph) -> bool:

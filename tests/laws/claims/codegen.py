@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 
@@ -153,6 +154,12 @@ def spaced_pixels(claim: Claim) -> Facts:
     return {"result": kernel.result, "operation": product.operation.label}
 
 
+def runs(axes: tuple[int, ...], operand: Expr) -> str:
+    """Return runs of reduced (r) and kept (k) axes, from the outermost to the innermost."""
+    letters = ["r" if axis in axes else "k" for axis, size in enumerate(operand.shape) if size > 1]
+    return "".join([letter for letter, _ in itertools.groupby(letters)])
+
+
 @of_decision(Codegen.compiled_rows)
 def compiled_rows(claim: Claim) -> Facts:
     kernel = kernel_of(claim)
@@ -161,8 +168,8 @@ def compiled_rows(claim: Claim) -> Facts:
     reduction = next(node for node in kernel.nodes if not node.operation.elementwise)
     axes, (operand, *_) = reduction.operation.reduced_axes, claim.planned.graph.inputs[reduction.uid]
     assert axes is not None
-    assert axes == tuple(range(operand.ndim - len(axes), operand.ndim))
-    length = math.prod(operand.shape[-len(axes) :])
+    assert runs(axes, operand) in ("r", "kr", "rkr")
+    length = math.prod([operand.shape[axis] for axis in axes])
     return {
         "result": kernel.result,
         "function": kernel.code.name,
@@ -180,7 +187,7 @@ def compiled_columns(claim: Claim) -> Facts:
     reduction = next(node for node in kernel.nodes if not node.operation.elementwise)
     axes, (operand, *_) = reduction.operation.reduced_axes, claim.planned.graph.inputs[reduction.uid]
     assert axes is not None
-    assert axes == tuple(range(axes[0], axes[-1] + 1))
+    assert runs(axes, operand) in ("rk", "krk")
     length = math.prod(operand.shape[axes[-1] + 1 :])
     assert length > 1
     return {
@@ -217,9 +224,9 @@ def joined(claim: Claim) -> Facts:
 def columns(claim: Claim) -> Facts:
     kernel = kernel_of(claim)
     reduction = next(node for node in kernel.nodes if not node.operation.elementwise)
-    axes = reduction.operation.reduced_axes
+    axes, (operand, *_) = reduction.operation.reduced_axes, claim.planned.graph.inputs[reduction.uid]
     assert axes is not None
-    assert axes != tuple(range(axes[0], axes[-1] + 1))
+    assert runs(axes, operand) not in ("r", "kr", "rk", "krk", "rkr")
     return {"result": kernel.result, "operation": reduction.operation.label}
 
 

@@ -116,11 +116,38 @@ def test_reductions_of_other_axes_add_rows() -> None:
     assert "max[part * 40 + column] = maximum_f32(max[part * 40 + column], multiply);" in middle
 
 
+@pytest.mark.spec("K-1")
+def test_a_sum_for_each_channel_adds_the_parts_of_all_images() -> None:
+    """The gradient of a bias per channel is a loop over channels; images stored pixel by pixel are added as rows."""
+    images = np.ones((5, 20, 10, 40), np.float32)
+    x, factors = ex.tensor(images), ex.tensor(images[0, :, :1, :1])
+    text = lines(ex.sum(x * factors, axis=(0, 2, 3)))
+    assert text[5:] == [
+        "f32 multiply_tile[400];",
+        "for (int64_t row = start; row < stop; row++) {",
+        "total_f32 sum_so_far = {0};",
+        "for (int64_t part = 0; part < 5; part++) {",
+        "VECTORIZE",
+        "for (int64_t i = 0; i < 400; i++) {",
+        "multiply_tile[i] = tensor[part * 8000 + row * 400 + i] * tensor_2[row];",
+        "}",
+        "add_f32(&sum_so_far, multiply_tile, 400);",
+        "}",
+        "sum[row] = result_f32(&sum_so_far);",
+        "}",
+        "}",
+    ]
+    convolved = ex.conv2d(ex.tensor(np.ones((2, 3, 80, 80), np.float32)), ex.tensor(np.ones((32, 3, 3, 3), np.float32)))
+    by_pixel = codes(ex.sum(ex.tanh(convolved), axis=(0, 2, 3)))[-1]
+    assert by_pixel.columns == 32
+
+
 @pytest.mark.spec("K-3")
 @pytest.mark.parametrize(
     ("build", "code"),
     [
-        (lambda x: ex.square(x.reshape((10, 10, 300))).sum(axis=(0, 2)), "columns"),
+        (lambda x: ex.square(x.reshape((10, 10, 10, 30))).sum(axis=(1, 3)), "columns"),
+        (lambda x: ex.square(x.reshape((10, 10, 10, 30))).sum(axis=(0, 2)), "columns"),
         (lambda x: x.max(axis=1), "single"),
         (lambda x: ex.square(x[:1]).sum(axis=1), "few_elements"),
         (lambda x: ex.prod(ex.square(x), axis=1), "combines"),
