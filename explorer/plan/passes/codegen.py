@@ -179,10 +179,11 @@ class Codegen(Pass):
     )
     steps = Reason(
         "steps",
-        "`{result}` is computed by NumPy's matrix products and the C functions {functions}, because {count:operation} "
-        "in each of {steps:step} are then loops in which values between them stay in registers.",
+        "The steps of `{result}` are computed by C code, {functions}, because one loop then computes {count:operation} "
+        "in each of {steps:step}, and the values between them stay in registers.",
         meaning="NumPy calls one function per operation in each step, which takes longer than its arithmetic if the "
-        "state is small. Values that are the same in all steps are computed once.",
+        "state is small. BLAS computes the matrix products of a step, between the C functions. Values that are the "
+        "same in all steps are computed once.",
         change='ex.EvalPlan(kernels="numpy") runs all kernels in NumPy.',
     )
     columns = Reason(
