@@ -24,10 +24,10 @@ from explorer.ops.control.scan import Scan, scan_operands
 from explorer.plan.codegen.elements import has_expression, has_rows
 from explorer.plan.passes import codegen
 from explorer.run.native import library
-from explorer.run.plan_cache import cache as plans
 from explorer.testing.laws.cases import Case
 from tests.golden.programs import PROGRAMS
 from tests.laws.cases import every_case
+from tests.support.native_kernels import without_compiler
 
 SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3e38, -3e38, 88.8, -104.5, 0.5, 2.5, -3.0, 6.0)
 EXACT = {"abs", "floor", "ceil", "trunc", "rint", "sqrt", "maximum", "minimum"}
@@ -647,15 +647,11 @@ def test_steps_have_the_same_bits_with_any_number_of_threads() -> None:
 
 
 @pytest.mark.spec("K-2", "K-5")
-def test_numpy_computes_steps_without_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numpy_computes_steps_without_a_compiler() -> None:
     roots = recurrences("gru", "float32", 19, 5)
     expected = [np.array(value) for value in ex.evaluate(roots)]
-    plans.clear()
-    library.library.cache_clear()
-    monkeypatch.setattr(library, "compiler", lambda: None)
-    with pytest.warns(RuntimeWarning, match="no C compiler"):
+    with without_compiler(), pytest.warns(RuntimeWarning, match="no C compiler"):
         plan = assert_compiled_steps(roots, rtol=0, atol=0)
-    library.library.cache_clear()
     for value, right in zip(ex.evaluate(roots), expected, strict=True):
         assert same_bits(value, right)
     assert "tanh_f32(" in plan.code()

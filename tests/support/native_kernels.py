@@ -13,6 +13,7 @@ import pytest
 from explorer.plan.options import Options
 from explorer.plan.passes import codegen
 from explorer.run.native import library
+from explorer.run.plan_cache import cache
 
 
 @contextmanager
@@ -35,3 +36,19 @@ def compiled_by_default() -> Iterator[None]:
         patch.setattr(codegen, "_FLOPS", 1)
         patch.setattr(Options, "__init__", initialize)
         yield
+
+
+@contextmanager
+def without_compiler() -> Iterator[None]:
+    """Find no compiler, as in a process that has neither compiled a kernel nor warned."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(library, "compiler", lambda: None)
+        _forget()
+        yield
+    _forget()
+
+
+def _forget() -> None:
+    library.library.cache_clear()
+    library._warn.cache_clear()
+    cache.clear()

@@ -12,8 +12,8 @@ from explorer.core.types.tensor_type import Array
 from explorer.ops.nn.softmax import Softmax
 from explorer.ops.reduction.reduce import Sum
 from explorer.plan.codegen.elements import has_rows
-from explorer.run.native import library
 from tests.support.kernel_codes import codes, declined
+from tests.support.native_kernels import without_compiler
 
 X = np.ones((100, 300), np.float32)
 
@@ -227,11 +227,9 @@ def test_joined_kernels_have_the_values_of_numpy(build: Any) -> None:
 
 
 @pytest.mark.spec("K-1")
-def test_without_a_compiler_numpy_computes_joined_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(library, "compiler", lambda: None)
-    library.library.cache_clear()
+def test_without_a_compiler_numpy_computes_joined_kernels() -> None:
     x = ex.tensor(np.random.default_rng(0).normal(size=(100, 301)).astype(np.float32))
     root = ex.layer_norm(x * 2, ex.tensor(np.ones(301, np.float32)))
-    with pytest.warns(Warning, match="no C compiler"):
+    with without_compiler(), pytest.warns(Warning, match="no C compiler"):
         value = ex.evaluate(root, kernels="native")
     np.testing.assert_array_equal(value, ex.evaluate(root))
