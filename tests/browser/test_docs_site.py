@@ -108,6 +108,7 @@ def test_the_words_of_a_reader_find_the_guide(site: Path, page: Page, words: str
     page.goto((site / "index.html").as_uri())
     page.get_by_placeholder("Search").fill(words)
     page.keyboard.press("Enter")
+    expect(page.get_by_text("Search finished")).to_be_visible()  # the list no longer moves below a click
     first = page.locator("#search-results li a").first
     expect(first).to_contain_text(title)  # or a section of the guide
     first.click()

@@ -86,6 +86,9 @@ def test_a_gradient_stands_beside_what_it_belongs_to(notebook):
     expect(heading(view, "saved for its gradient")).to_be_visible()
     expect(view.locator(".ex-node.ex-lit-backward", has_text="subtract")).to_be_visible()
     view.page.keyboard.press(".")
+    expect(stage(view)).to_contain_text("simplify")
+    expect(view.locator(".ex-say")).to_contain_text("broadcast_to")
+    view.page.keyboard.press(".")
     expect(stage(view)).to_contain_text("dedup")
     expect(view.locator(".ex-say")).to_contain_text("square")
 

@@ -646,6 +646,19 @@ def test_steps_have_the_same_bits_with_any_number_of_threads() -> None:
             np.testing.assert_allclose(value, right, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.spec("K-4")
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0), (0, 0)])
+@pytest.mark.parametrize("axis", [0, 1, (0, 1)])
+def test_kernels_without_elements_have_the_values_of_numpy(shape: tuple[int, int], axis: int | tuple[int, int]) -> None:
+    """NumPy computes loops without elements; C code would write a row to memory that has none."""
+    x = ex.tensor(np.ones(shape))
+    total = ex.sum(ex.square(x), axis=axis, keepdims=True)
+    roots = [total * 2 + 1, ex.where(ex.equal(total, 0), 1.0, total) + ex.sqrt(total) + x * 2, ex.tanh(x * 2) + x]
+    roots += [ex.relu(x.reshape(shape[0], 1, 1, shape[1]) * 2) + 1, ex.relu(x @ ex.tensor(np.ones((shape[1], 3))) + 1)]
+    for value, expected in zip(ex.evaluate(roots, kernels="native"), ex.evaluate(roots), strict=True):
+        np.testing.assert_array_equal(value, expected, strict=True)
+
+
 @pytest.mark.spec("K-2", "K-5")
 def test_numpy_computes_steps_without_a_compiler() -> None:
     roots = recurrences("gru", "float32", 19, 5)

@@ -272,7 +272,7 @@ class Codegen(Pass):
                 return self.combines
         if len(nodes) == 1 and isinstance(result.operation, (Ufunc, Extreme)):
             return self.single
-        size, least = result.tensor_type.size, _ELEMENTS // max(len(others), 1)
+        size, least = result.tensor_type.size, max(_ELEMENTS // max(len(others), 1), 1)
         if combining:
             size = graph.inputs[combining[0].uid][0].size
             least = least_elements(others, size, kernel.cost.flops)
@@ -349,7 +349,7 @@ def least_elements(nodes: Sequence[Expr], size: int, flops: int) -> int:
     C code replaces about one call of NumPy for each of its lines.
     """
     calls = sum([max(len(node.operation.c_rows), 1) for node in nodes])
-    return _FLOPS // (max(flops // max(size, 1), 1) * calls)
+    return max(_FLOPS // (max(flops // max(size, 1), 1) * calls), 1)
 
 
 class _Names:

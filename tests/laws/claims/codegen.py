@@ -279,7 +279,7 @@ def few_elements(claim: Claim) -> Facts:
     if any(node.operation.c_rows for node in kernel.nodes):
         size = max(sizes)
         calls = sum([len(node.operation.c_rows) or 1 for node in kernel.nodes])
-        least = 2**11 // (max(kernel.cost.flops // size, 1) * calls)
+        least = max(2**11 // (max(kernel.cost.flops // max(size, 1), 1) * calls), 1)
     assert size < least
     return {"result": kernel.result, "count": size, "least": least}
 
