@@ -136,6 +136,7 @@ def options_of(declared: type) -> Callable[[_Function], _Function]:
         listed = [
             Parameter(name, Parameter.KEYWORD_ONLY, default=_Unset(), annotation=hint) for name, hint in hints.items()
         ]
+        # typeshed does not declare the attribute, which inspect reads
         function.__signature__ = signature.replace(parameters=[*given, *listed])  # type: ignore[attr-defined]
         return function
 

@@ -68,7 +68,7 @@ def Matrix(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu)
 
 
 @named
-def ThreeDArray(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu) -> Tensor:  # noqa: N802
+def ThreeDArray(*value: Any, dtype: Any = None, name: str = "", device: Device = cpu) -> Tensor:  # noqa: N802  # MetaNN's name
     """Create a tensor of rank 3 from a value, or float32 zeros from sizes, ThreeDArray(2, 10, 20).
 
     >>> ex.ThreeDArray(2, 10, 20).type
@@ -94,7 +94,7 @@ def ZeroTensor(*shape: Any, dtype: Any = np.float32, device: Device = cpu) -> Ex
 
 
 @named
-def TrivialTensor(value: Any, *shape: Any, dtype: Any = None, device: Device = cpu) -> Expr:  # noqa: N802
+def TrivialTensor(value: Any, *shape: Any, dtype: Any = None, device: Device = cpu) -> Expr:  # noqa: N802  # MetaNN's name
     """Record a tensor whose elements are all ``value``: TrivialTensor(v, (5, 10)) or TrivialTensor(v, 5, 10).
 
     Only one number is stored. The dtype is ``dtype`` if given, else the dtype of a Scalar, or float32 for a number.

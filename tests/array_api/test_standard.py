@@ -308,25 +308,25 @@ def outcome(call: Callable[[], Any]) -> Any:
         return error
 
 
-def check(call: Call, arrays: tuple[Any, ...], told: str) -> None:
+def check(call: Call, arrays: tuple[Any, ...], message: str) -> None:
     """Compare a call on expressions with the same call on arrays; an error must be one in both."""
     expected = outcome(lambda: call(np, *arrays))
     found = outcome(lambda: call(xp, *map(ex.tensor, arrays)))
     if isinstance(expected, Exception):
-        assert isinstance(found, ex.ExplorerError), f"{told}: NumPy raises {expected!r}, Explorer gives {found!r}"
+        assert isinstance(found, ex.ExplorerError), f"{message}: NumPy raises {expected!r}, Explorer gives {found!r}"
         return
-    assert not isinstance(found, Exception), f"{told}: {found!r}"
+    assert not isinstance(found, Exception), f"{message}: {found!r}"
     several = isinstance(expected, (tuple, list))
     for part, wanted in zip(found, expected, strict=True) if several else [(found, expected)]:
         with np.errstate(all="ignore"):
             value = ex.evaluate(part) if isinstance(part, ex.Expr) else part
         if not isinstance(part, ex.Expr):
-            assert value == wanted, told
+            assert value == wanted, message
             continue
-        assert (value.shape, value.dtype) == (np.shape(wanted), np.asarray(wanted).dtype), told
+        assert (value.shape, value.dtype) == (np.shape(wanted), np.asarray(wanted).dtype), message
         kind = value.dtype
         near = 64 * float(np.finfo(kind).eps) if kind.kind in "fc" else 0
-        np.testing.assert_allclose(value, wanted, rtol=near, atol=near, equal_nan=True, err_msg=told)
+        np.testing.assert_allclose(value, wanted, rtol=near, atol=near, equal_nan=True, err_msg=message)
 
 
 def calls_of(name: str) -> Iterator[tuple[str, list[Call], int]]:

@@ -3,7 +3,7 @@
 A body runs once for many calls, so all these calls use the same random numbers. The states of the global generators of
 ``random`` and ``numpy.random`` are compared before and after the body runs. Captured generators are rejected
 (captures.py). Generators that a body creates cannot be detected, and neither can clocks and files. If another thread
-draws at the same time, as Dask's threads do rarely, the warning is wrong, because a generator's state does not tell
+draws at the same time, as Dask's threads do rarely, the warning is wrong, because a generator's state does not show
 which thread drew.
 """
 

@@ -160,16 +160,20 @@ def runs(axes: tuple[int, ...], operand: Expr) -> str:
     return "".join([letter for letter, _ in itertools.groupby(letters)])
 
 
-@of_decision(Codegen.compiled_rows)
-def compiled_rows(claim: Claim) -> Facts:
+def compiled_reduction(claim: Claim) -> tuple[Kernel, Expr, tuple[int, ...]]:
+    """Return a kernel whose code has a line for each node, and the operand and axes of its first reduction."""
     kernel = kernel_of(claim)
     assert kernel.code is not None
     assert {node.uid for _, node in kernel.code.lines} == {node.uid for node in kernel.nodes}
     reduction = next(node for node in kernel.nodes if not node.operation.elementwise)
     axes, (operand, *_) = reduction.operation.reduced_axes, claim.planned.graph.inputs[reduction.uid]
     assert axes is not None
-    assert runs(axes, operand) in ("r", "kr", "rkr")
-    length = math.prod([operand.shape[axis] for axis in axes])
+    return kernel, operand, axes
+
+
+def facts_of_reduction(kernel: Kernel, operand: Expr, length: int) -> Facts:
+    """Return the facts of a kernel whose rows, or columns, have ``length`` elements."""
+    assert kernel.code is not None
     return {
         "result": kernel.result,
         "function": kernel.code.name,
@@ -177,26 +181,22 @@ def compiled_rows(claim: Claim) -> Facts:
         "length": length,
         "rows": operand.size // length,
     }
+
+
+@of_decision(Codegen.compiled_rows)
+def compiled_rows(claim: Claim) -> Facts:
+    kernel, operand, axes = compiled_reduction(claim)
+    assert runs(axes, operand) in ("r", "kr", "rkr")
+    return facts_of_reduction(kernel, operand, math.prod([operand.shape[axis] for axis in axes]))
 
 
 @of_decision(Codegen.compiled_columns)
 def compiled_columns(claim: Claim) -> Facts:
-    kernel = kernel_of(claim)
-    assert kernel.code is not None
-    assert {node.uid for _, node in kernel.code.lines} == {node.uid for node in kernel.nodes}
-    reduction = next(node for node in kernel.nodes if not node.operation.elementwise)
-    axes, (operand, *_) = reduction.operation.reduced_axes, claim.planned.graph.inputs[reduction.uid]
-    assert axes is not None
+    kernel, operand, axes = compiled_reduction(claim)
     assert runs(axes, operand) in ("rk", "krk")
     length = math.prod(operand.shape[axes[-1] + 1 :])
     assert length > 1
-    return {
-        "result": kernel.result,
-        "function": kernel.code.name,
-        "count": len(kernel.nodes),
-        "length": length,
-        "rows": operand.size // length,
-    }
+    return facts_of_reduction(kernel, operand, length)
 
 
 @of_decision(JoinRows.joined)

@@ -115,14 +115,14 @@ def test_a_kernel_of_one_kind_of_operation(function: Callable[[Any], ex.Expr], c
 
 @pytest.mark.spec("K-4")
 def test_every_nonzero_byte_of_a_boolean_is_true_and_1_as_a_number(compiler: None) -> None:
-    truths = ex.tensor(np.arange(10_000).astype(np.uint8).reshape(100, 100).view(bool))
+    booleans = ex.tensor(np.arange(10_000).astype(np.uint8).reshape(100, 100).view(bool))
     x = ex.tensor(RNG.normal(size=(100, 100)).astype(np.float32))
     for build in (
-        lambda: truths * x + 1,
-        lambda: x + truths + truths,
-        lambda: ex.where(truths, x, x * 2) + 1,
-        lambda: (x > truths) & truths & (x < 9),
-        lambda: ex.maximum(x, truths) * ~truths,
+        lambda: booleans * x + 1,
+        lambda: x + booleans + booleans,
+        lambda: ex.where(booleans, x, x * 2) + 1,
+        lambda: (x > booleans) & booleans & (x < 9),
+        lambda: ex.maximum(x, booleans) * ~booleans,
     ):
         expected, value, plan = both(build)
         assert compiled(plan) == 1
