@@ -39,7 +39,7 @@ PLANNED = "planned"
 """key of a body's only plan, if another process sent the body together with its plan"""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Plan:
     """Finished plan: the graph with its decisions, and the schedule."""
 

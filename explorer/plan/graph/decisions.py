@@ -85,7 +85,7 @@ class PlanDecision:
         return sum([kernel_cost(node, node.operands) for node in self.subjects])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class PlanStage:
     """A finished stage of planning: one run of a pass."""
 
@@ -106,7 +106,7 @@ class PlanStage:
     limits: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class NodeGroup:
     """Nodes that a decision grouped, as in record.Group; while the pass Inline runs, it adds members."""
 

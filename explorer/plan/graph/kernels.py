@@ -6,6 +6,7 @@ and a loop over samples records thousands of identical kernels. The cost is ther
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -151,12 +152,15 @@ def _cost_of_fused(
     Each operation counts as one call, but only the inputs and the result count as memory traffic.
     """
     inputs, size = graph.inputs, members[-1].type.nbytes
+    # A chain repeats few operations, so the costs of equal operations on equal types are computed once.
+    alike: Counter[Any] = Counter(
+        [(member.operation, member.type, *[operand.type for operand in inputs[member.uid]]) for member in members]
+    )
     flops = temporaries = 0
-    for member in members:
-        types = [operand.type for operand in inputs[member.uid]]
-        flops += member.operation.flops(member.type, *types)
+    for (operation, type_, *types), count in alike.items():
+        flops += count * operation.flops(type_, *types)
         # Steps run one after another, so only the largest temporary array counts.
-        temporaries = max(temporaries, workspace_of(member.operation, *types))
+        temporaries = max(temporaries, workspace_of(operation, *types))
     traffic = sum([read.type.nbytes for read in reads]) + size
     rate = cost_model.product_flops if members[0].operation.name in PRODUCTS else cost_model.flops
     blocks = blocks_of(members, lambda member: inputs[member.uid])

@@ -16,7 +16,7 @@ of times, so equal declined decisions of a stage are merged into one decision wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -35,6 +35,29 @@ from explorer.plan.schedule.schedule import OrderedKernels, Schedule
 N = TypeVar("N")
 
 
+class ReaderLists:
+    """For each node, the distinct live nodes that read it, in topological order; computed on first use."""
+
+    __slots__ = ("_inputs", "_live", "_readers")
+
+    def __init__(self, live: Sequence[Expr], inputs: Mapping[int, tuple[Expr, ...]]) -> None:
+        self._live, self._inputs = live, inputs
+        self._readers: dict[int, list[Expr]] | None = None
+
+    def of(self, node: Expr) -> list[Expr]:
+        """Return the readers of ``node``."""
+        if self._readers is None:
+            readers = self._readers = {}
+            for reader in self._live:
+                operands = self._inputs[reader.uid]
+                for operand in operands if len(operands) < 2 else dict.fromkeys(operands):
+                    if operand.uid in readers:
+                        readers[operand.uid].append(reader)
+                    else:
+                        readers[operand.uid] = [reader]
+        return self._readers.get(node.uid, [])
+
+
 class PlanGraph:
     """Graph of the expressions to plan: roots, live nodes in topological order, substitutions and decisions.
 
@@ -48,8 +71,10 @@ class PlanGraph:
         moved"""
         self.stages: list[PlanStage] = []
         """finished stages"""
-        self._declined: dict[Any, tuple[PlanDecision, set[int]]] = {}
-        """(stage, rule, reason, facts) → the decision, and the uids of its subjects"""
+        self._declined: dict[Any, PlanDecision] = {}
+        """(stage, rule, reason, facts) → the decision"""
+        self._subject_uids: dict[int, set[int]] = {}
+        """id of a declined decision with several subjects → uids of the subjects"""
         self.numerics, self.inference = numerics, inference
         """``numerics``: permitted changes to numbers; ``inference``: whether weights are known and constant, so that
         rules may read them"""
@@ -58,6 +83,8 @@ class PlanGraph:
         """uid → the node that replaces the node with this uid; it may itself have been replaced, see `resolve`"""
         self.substitutions: list[tuple[int, Expr, Expr]] = []
         """(decision, old, new), in order"""
+        self._resolved_operands: dict[int, tuple[int, tuple[Expr, ...]]] = {}
+        """uid → the number of substitutions when `operands` resolved the node's operands, and the result"""
         self.removed: list[tuple[int, Expr]] = []
         """(decision, removed node)"""
         self.added: list[tuple[int, Expr]] = []
@@ -70,8 +97,8 @@ class PlanGraph:
         """uid → operands of the live nodes, read through the substitutions"""
         self.users: dict[int, int] = {}
         """uid → number of readers of the node: operand slots of live nodes, and roots"""
-        self._readers: dict[int, list[Expr]] | None = None
-        """uid → the live nodes that read the node; computed on first use"""
+        self.reader_lists = ReaderLists(self.live, self.inputs)
+        """the readers of each node at the last refresh"""
         self.introduced: set[int] = set()
         self.position_of: dict[int, int] = {}
         """uid of a new node → uid of the recorded node that it replaces; kernels run in the order of these uids"""
@@ -88,6 +115,8 @@ class PlanGraph:
         """uids of nodes that have lost all readers since the last refresh"""
         self._operation_classes: frozenset[type[Operation]] | None = None
         """result of `operation_classes`; computed on first use"""
+        self._base_classes: set[type] | None = None
+        """these classes and their base classes; computed on first use"""
         self._available: set[int] | None = None
         """result of `available_before_run`; computed on first use"""
         self._changed = True
@@ -155,8 +184,11 @@ class PlanGraph:
         Paths are compressed as in union-find, so a chain of replacements is followed only once.
         """
         replaced = self.replaced
-        if node.uid not in replaced:
+        new = replaced.get(node.uid)
+        if new is None:
             return node
+        if new.uid not in replaced:
+            return new
         path = []
         while node.uid in replaced:
             path.append(node.uid)
@@ -171,7 +203,12 @@ class PlanGraph:
         operands, replaced = self.inputs.get(node.uid) or node.operands, self.replaced
         for operand in operands:
             if operand.uid in replaced:
-                return tuple([self.resolve(operand) for operand in operands])
+                # Several rules read the operands of one node, of which there may be thousands.
+                count, resolved = self._resolved_operands.get(node.uid, (0, ()))
+                if count != len(self.substitutions):
+                    resolved = tuple([self.resolve(operand) for operand in operands])
+                    self._resolved_operands[node.uid] = len(self.substitutions), resolved
+                return resolved
         return operands
 
     def operand(self, node: Expr, index: int) -> Expr:
@@ -191,22 +228,13 @@ class PlanGraph:
 
     def readers(self, node: Expr) -> list[Expr]:
         """Return the distinct live nodes that read ``node``, in topological order."""
-        if self._readers is None:
-            readers = self._readers = {}
-            for reader in self.live:
-                operands = self.inputs[reader.uid]
-                for operand in operands if len(operands) < 2 else dict.fromkeys(operands):
-                    if operand.uid in readers:
-                        readers[operand.uid].append(reader)
-                    else:
-                        readers[operand.uid] = [reader]
-        return self._readers.get(node.uid, [])
+        return self.reader_lists.of(node)
 
     @property
     def operation_classes(self) -> frozenset[type[Operation]]:
         """Classes of the live nodes' operations at the last refresh."""
         if self._operation_classes is None:
-            self._operation_classes = frozenset([type(node.operation) for node in self.live])
+            self._operation_classes = frozenset([node.operation.__class__ for node in self.live])
         return self._operation_classes
 
     def has(self, *classes: type[Operation]) -> bool:
@@ -214,7 +242,9 @@ class PlanGraph:
 
         A pass without such operations has no work. Most graphs have few classes, so no pass has to visit their nodes.
         """
-        return any(issubclass(operation_class, classes) for operation_class in self.operation_classes)
+        if self._base_classes is None:
+            self._base_classes = set[type]().union(*[kind.__mro__ for kind in self.operation_classes])
+        return not self._base_classes.isdisjoint(classes)
 
     def available_before_run(self) -> set[int]:
         """Return the uids of the live nodes whose values exist before the first kernel: leaves and views of leaves.
@@ -292,9 +322,11 @@ class PlanGraph:
                 elif operand_uid not in finished:
                     raise _cycle(self, node, operand)
         self.inputs, self.users, self.live, self._roots = inputs, users, live, roots
-        self._readers = self._operation_classes = self._available = None
+        self.reader_lists = ReaderLists(live, inputs)
+        self._operation_classes = self._base_classes = self._available = None
         self._refreshed = len(self.substitutions)
         self._dead.clear()
+        self._resolved_operands.clear()
         self._changed = False
 
     def decide(
@@ -304,13 +336,15 @@ class PlanGraph:
         facts: Facts,
         subjects: Iterable[Expr],
         produced: tuple[Expr, ...] = (),
+        remaining: Callable[[], Facts] | None = None,
     ) -> int:
         """Record an applied decision; return its index for `substitute` and `add_nodes`.
 
         ``rule`` is the rule, the pass or a RuleInfo. ``facts`` are inserted into the sentence of the reason.
-        ``produced`` are the nodes that replace the subjects.
+        ``produced`` are the nodes that replace the subjects. ``remaining`` returns the other facts, when somebody reads
+        them.
         """
-        self._add_decision(rule, True, reason, facts, list(subjects), produced)
+        self._add_decision(rule, True, reason, facts, list(subjects), produced, remaining)
         return len(self.decisions) - 1
 
     def decider(self, decision: int) -> RuleInfo:
@@ -337,27 +371,26 @@ class PlanGraph:
         Returns the decision. ``estimated_cost_us`` is the estimated cost of declining in µs, summed over these
         subjects. ``remaining`` returns facts that follow from ``facts`` and are computed only when somebody reads them.
         """
-        values = [value.uid if isinstance(value, Expr) else _key(value) for value in facts.values()]
+        values = [value if value.__class__ is str else _key(value) for value in facts.values()]
         info = rule.info
         # The key includes the owner, because two users' rules may have the same name. It includes the sentence, because
         # several reasons may have the same code.
         key = (len(self.stages), info.name, info.owner, reason.code, reason.sentence, *values)
-        entry = self._declined.get(key)
-        if entry is None:
-            if remaining is None:
-                entry = self._add_decision(rule, False, reason, facts, []), set()
-            else:
-                later = PlanDecision(len(self.stages), info, False, reason, facts, [], remaining=remaining)
-                self.decisions.append(later)
-                entry = later, set()
-            self._declined[key] = entry
-        decision, subject_uids = entry
+        decision = self._declined.get(key)
+        if decision is None:
+            distinct = [*subjects] if len(subjects) < 2 else [*dict.fromkeys(subjects)]
+            decision = self._declined[key] = self._add_decision(rule, False, reason, facts, distinct, (), remaining)
+            decision.estimated_cost_us = None if estimated_cost_us is None else float(estimated_cost_us)
+            return decision
+        uids = self._subject_uids.get(id(decision))
+        if uids is None:
+            uids = self._subject_uids[id(decision)] = {subject.uid for subject in decision.subjects}
         # If sweeps visit a node twice, its cost must count only once.
-        if estimated_cost_us is not None and subjects[0].uid not in subject_uids:
+        if estimated_cost_us is not None and subjects[0].uid not in uids:
             decision.estimated_cost_us = (decision.estimated_cost_us or 0.0) + estimated_cost_us
         for subject in subjects:
-            if subject.uid not in subject_uids:
-                subject_uids.add(subject.uid)
+            if subject.uid not in uids:
+                uids.add(subject.uid)
                 decision.subjects.append(subject)
         return decision
 
@@ -369,15 +402,19 @@ class PlanGraph:
         facts: Facts,
         subjects: list[Expr],
         produced: tuple[Expr, ...] = (),
+        remaining: Callable[[], Facts] | None = None,
     ) -> PlanDecision:
-        """Add a decision to the current stage; raise DeclarationError if the facts do not match the reason."""
+        """Add a decision to the current stage; raise DeclarationError if the facts do not match the reason.
+
+        Facts of which some remain to be computed are not checked.
+        """
         if not isinstance(reason, Reason):
             raise DeclarationError(
                 f"{rule.info} decides with the reason {reason!r:.80}",
                 rule="the reason of a decision must be an ex.Reason, an attribute of the rule or pass",
                 fix='found = ex.Reason("found", "{count:node} were found."), then self.found',
             )
-        if not reason.facts <= facts.keys():
+        if remaining is None and not reason.facts <= facts.keys():
             missing = sorted(reason.facts - facts.keys())
             raise DeclarationError(
                 f"{rule.info} gives the reason {reason.sentence!r} with the facts {sorted(facts)}",
@@ -392,7 +429,7 @@ class PlanGraph:
                     fix=f'{{"{name}": str(…)}}, or a number',
                 )
         stage = len(self.stages)
-        decision = PlanDecision(stage, rule.info, applied, reason, facts, subjects, produced)
+        decision = PlanDecision(stage, rule.info, applied, reason, facts, subjects, produced, remaining=remaining)
         self.decisions.append(decision)
         return decision
 
@@ -443,14 +480,18 @@ class PlanGraph:
         self._changed = True
         users, ranks = self.users, self.position_of
         pairs = [*pairs]
+        self.decider(decision)
+        replaced, fused = self.replaced, self.fused
         for old, new in pairs:
-            _check_substitution(self, decision, old, new)
+            # New nodes are not replaced yet, so other errors are impossible.
+            if new.type is not old.type or new is old or new.uid in replaced or old.uid in fused:
+                _check_substitution(self, decision, old, new)
         old_uids, new_uids = [old.uid for old, _ in pairs], [new.uid for _, new in pairs]
         self.introduced.update(new_uids)
         self.added += [(decision, new) for _, new in pairs]
         self.removed += [(decision, old) for old, _ in pairs]
         self.substitutions += [(decision, old, new) for old, new in pairs]
-        self.replaced.update(zip(old_uids, [new for _, new in pairs], strict=True))
+        replaced.update(zip(old_uids, [new for _, new in pairs], strict=True))
         ranks.update(zip(new_uids, [ranks.get(uid, uid) for uid in old_uids], strict=True))
         users.update(zip(new_uids, [users.pop(uid, 0) for uid in old_uids], strict=True))
         self._dead.update(old_uids)

@@ -16,6 +16,7 @@ The origin of these rules is described in assets/decisions/0003-lessons-from-bat
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -40,8 +41,6 @@ from explorer.record.dimension_names import shape_text
 _BATCH = "Batching stacks operands: f(x0), f(x1), … become the rows of f(np.stack([x0, x1, …]))."
 _UNBATCHED = 'ex.EvalPlan(without=["batch"]) computes them one by one.'
 
-_LEAF = 0, 0
-"""depth in calls, and level in operations, of a value that exists before the run"""
 _SHOWN = 4
 """maximum number of operands whose shapes are listed in a decision"""
 _ROW = 0.12
@@ -182,14 +181,16 @@ class _Batching:
         # Calls on the same values must stack them in the same order, in whatever order they were recorded. The backward
         # pass records its calls in reverse order, and dedup merges only equal stacks.
         columns = list(zip(*[inputs[node.uid] for node in members], strict=True))
-        batched = tuple([any(operand is not column[0] for operand in column) for column in columns])
-        different = [index for index, is_batched in enumerate(batched) if is_batched]
-        members.sort(key=lambda node: [rows.sort_key(inputs[node.uid][index]) for index in different])
-        columns = list(zip(*[inputs[node.uid] for node in members], strict=True))
-        count = len(members)
+        batched = tuple([len(set(map(id, column))) > 1 for column in columns])
         # if no operand differs, the nodes are equal, and dedup merges them
         if not any(batched):
             return
+        different = [column for column, is_batched in zip(columns, batched, strict=True) if is_batched]
+        keys = [*zip(*[map(rows.sort_key, column) for column in different], strict=True)]
+        count = len(members)
+        order = sorted(range(count), key=keys.__getitem__)
+        members[:] = [members[index] for index in order]
+        columns = [tuple([column[index] for index in order]) for column in columns]
         if not all(node.type.numeric for node in bucket.body.nodes):
             self._keep(bucket, self.rule.element_calls, None)
             return
@@ -442,7 +443,8 @@ class BatchMembers:
         batched_value = self.as_whole(column)
         if batched_value is not None:
             return batched_value
-        members = [self._member(node) for node in column]
+        # Leaves are no rows of a value.
+        members = [self._member(node) for node in column] if any(node.operands for node in column) else []
         # If no node is a row of a value, use a Stack, which needs no look-ups.
         if not any(members):
             return Stack()(*column)
@@ -510,28 +512,35 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
     Buckets are sorted by call depth; at each depth calls come first, then operations by level. Equal operations on
     operands of the same types form a bucket only if there are at least ``fewest`` of them.
     """
-    depth: dict[int, tuple[int, int]] = {}
-    """uid of a node → (maximum number of calls, maximum number of operations) on a path to the node"""
+    levels: dict[int, int] = {}
+    """uid of a node → maximum number of operations on a path to the node"""
+    depths: dict[int, int] = {}
+    """uid of a node that depends on calls → maximum number of calls on a path to the node"""
     calls: dict[tuple[int, int], list[Expr]] = {}
-    operations: dict[tuple[int, int], list[Expr]] = {}
+    operations: list[Expr] = []
+    positions: list[int] = []
+    """depth and level of each operation, as depth · stride + level"""
     items: dict[int, list[Expr]] = {}
-    inputs = graph.inputs
+    inputs, stride = graph.inputs, len(graph.live) + 1
     once = {node.uid for node in prepared(graph)}
     for node in graph.live:
-        operands = inputs[node.uid]
-        if not operands:
-            depth[node.uid] = _LEAF
-            continue
-        deepest, level = _LEAF
+        uid = node.uid
+        operands = inputs[uid]
+        level = deepest = 0
+        # Do not call max(), because this runs for each operand of each node of a graph.
         for operand in operands:
-            operand_depth = depth[operand.uid]
-            # Do not call max(), because this runs for each operand of each node of a graph.
-            if operand_depth[0] > deepest:
-                deepest = operand_depth[0]
-            if operand_depth[1] > level:
-                level = operand_depth[1]
+            operand_level = levels[operand.uid]
+            if operand_level >= level:
+                level = operand_level + 1
+        levels[uid] = level
+        if not operands:
+            continue
+        if depths:
+            for operand in operands:
+                depth = depths.get(operand.uid, 0)
+                if depth > deepest:
+                    deepest = depth
         operation = node.operation
-        level += 1
         if isinstance(operation, Call) and operation.inlinable:
             deepest += 1
             # Equal operations are the same object, so equal calls have operations with the same id.
@@ -539,24 +548,30 @@ def buckets_of(graph: PlanGraph, fewest: int) -> tuple[list[Bucket], dict[int, l
         elif isinstance(operation, Item):
             items.setdefault(operands[0].uid, []).append(node)
         # Views take no time, operations on weights run only once, and tuples cannot be stacked.
-        elif not (operation.view or operation.takes_tuples or node.uid in once):
-            # Group by level first. The keys with types are needed only for levels that have enough operations.
-            operations.setdefault((deepest, level), []).append(node)
-        depth[node.uid] = deepest, level
+        elif not (operation.view or operation.takes_tuples or uid in once):
+            operations.append(node)
+            positions.append(deepest * stride + level)
+        if deepest:
+            depths[uid] = deepest
     buckets: list[tuple[tuple[int, ...], Bucket]] = []
     for (call_depth, _), members in calls.items():
         call = members[0].operation
         assert isinstance(call, Call)
         buckets.append(((call_depth, 0, 0), Bucket(members, call.body, True)))
-    for (call_depth, level), nodes in operations.items():
+    # Group by position first. The keys with types are needed only for positions that have enough operations.
+    wide = {position for position, count in Counter(positions).items() if count >= fewest}
+    alike: dict[int, list[Expr]] = {}
+    for node, position in zip(operations, positions, strict=True) if wide else ():
+        if position in wide:
+            alike.setdefault(position, []).append(node)
+    for position, nodes in alike.items():
+        call_depth, level = divmod(position, stride)
         buckets += [((call_depth, 1, level), bucket) for bucket in _equal_operations(nodes, inputs, fewest)]
     return [bucket for _, bucket in sorted(buckets, key=lambda pair: pair[0])], items
 
 
 def _equal_operations(nodes: Sequence[Expr], inputs: Mapping[int, Sequence[Expr]], fewest: int) -> Iterator[Bucket]:
     """Yield buckets of at least ``fewest`` equal operations of one level, on operands of the same types."""
-    if len(nodes) < fewest:
-        return
     by_pattern: dict[tuple[Operation | AnyType, ...], list[Expr]] = {}
     for node in nodes:
         by_pattern.setdefault((node.operation, *[operand.type for operand in inputs[node.uid]]), []).append(node)

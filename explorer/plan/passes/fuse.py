@@ -10,7 +10,7 @@ are not recomputed in each reader's kernel, because the panel could then not ass
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,7 +21,7 @@ from explorer.core.ir.function import Item
 from explorer.core.types.device import cpu
 from explorer.plan.graph.constancy import Prepared
 from explorer.plan.graph.pass_base import Pass
-from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.graph.plan_graph import PlanGraph, ReaderLists
 from explorer.plan.graph.reasons import Facts, Reason, RuleInfo, shortened
 from explorer.plan.schedule.blocked_kernel import made_in_result, tiling_for
 from explorer.plan.schedule.tiling import MOST_BLOCKS, PIXEL_BY_PIXEL, Tiling
@@ -344,7 +344,7 @@ class Fuse(Pass):
         if operand.uid in roots:
             reason = self.asked_for
         elif _has_other_readers(operand, node, graph):
-            reason, remaining = self.other_consumers, partial(_facts_of_readers, graph.readers(operand))
+            reason, remaining = self.other_consumers, partial(_facts_of_readers, operand, graph.reader_lists)
         elif operand.shape != node.shape:
             reason = self.shape
             facts = {"before": shape_text(operand.shape), "after": shape_text(node.shape)}
@@ -410,7 +410,7 @@ class Fuse(Pass):
         elif operand.uid in roots:
             reason = self.asked_for
         elif _has_other_readers(operand, node, graph):
-            reason, facts = self.other_consumers, {**facts, **_facts_of_readers(graph.readers(operand))}
+            reason, facts = self.other_consumers, {**facts, **_facts_of_readers(operand, graph.reader_lists)}
         elif group.product is not None:
             reason, facts = self.product, {**facts, "product": group.product}
         else:
@@ -443,7 +443,7 @@ class Fuse(Pass):
         """Record declined decisions for elementwise operations that joined no kernel and have no decision yet."""
         elementwise = [node for node in nodes if node.operation.elementwise]
         rules = {self.epilogue.name, self.chain.name, self.prologue.name}
-        decisions = [each for each in graph.decisions if each.rule in rules] if elementwise else []
+        decisions = [each for each in graph.decisions if each.info.name in rules] if elementwise else []
         explained = {node.uid for decision in decisions for node in decision.subjects}
         for node in elementwise:
             if node.uid in explained:
@@ -475,8 +475,9 @@ def _has_other_readers(operand: Expr, node: Expr, graph: PlanGraph) -> bool:
     return slots > 1 and slots > sum([read is operand for read in graph.inputs[node.uid]])
 
 
-def _facts_of_readers(readers: Sequence[Expr]) -> Facts:
-    """Return facts about the readers of a value: how many there are, and the names of the first ones."""
+def _facts_of_readers(value: Expr, lists: ReaderLists) -> Facts:
+    """Return facts about the readers of ``value``: how many there are, and the names of the first ones."""
+    readers = lists.of(value)
     return {"consumers": len(readers), "readers": shortened([node.operation.label for node in readers])}
 
 
@@ -538,6 +539,11 @@ def record_elementwise(rule: RuleInfo, group: FusionGroup, graph: PlanGraph) -> 
         unwritten = members[is_made_whole:-1]
         reason = Fuse.fused_with_product if unwritten else Fuse.finished_in_cache
     label = _label(members)
+    remaining = partial(_facts_of_chain, members, unwritten, label, product)
+    return graph.decide(rule, reason, {}, members, remaining=remaining), members, label
+
+
+def _facts_of_chain(members: list[Expr], unwritten: list[Expr], label: str, product: Expr | None) -> Facts:
     facts: Facts = {
         "operations": label.replace(" · ", " → "),
         "count": len(members),
@@ -547,7 +553,7 @@ def record_elementwise(rule: RuleInfo, group: FusionGroup, graph: PlanGraph) -> 
     }
     if product is not None:
         facts["product"] = product.operation.label
-    return graph.decide(rule, reason, facts, members), members, label
+    return facts
 
 
 def record_reduction(

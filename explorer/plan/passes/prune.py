@@ -6,13 +6,15 @@ from the graph without a reason.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from explorer.core.ir.expr import Expr
 from explorer.plan.graph.cost_model import flops_of
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
-from explorer.plan.graph.reasons import Reason
+from explorer.plan.graph.reasons import Facts, Reason
 
 
 @dataclass(frozen=True)
@@ -45,19 +47,24 @@ class Prune(Pass):
         unused = [node for node in all_nodes if node.uid not in live_inputs and node.uid not in removed]
         if not unused:
             return
-        replaced = {old.uid for _, old, _ in graph.substitutions}
-        readers: dict[int, Expr] = {}
-        for node in all_nodes:
-            # Use the recorded operands, because the operands of a replaced node are not updated by substitutions any
-            # more.
-            if node.uid in replaced:
-                for operand in node.operands:
-                    readers.setdefault(operand.uid, node)
-        facts = {
-            "count": len(unused),
-            "flops": sum([flops_of(node, node.operands) for node in unused]),
-            "readers": [readers[node.uid] for node in unused if node.uid in readers][:3],
-        }
-        reason = self.replaced if facts["readers"] else self.unread
-        decision = graph.decide(self, reason, facts, unused)
-        graph.removed.extend((decision, node) for node in unused)
+        unused_uids = {node.uid for node in unused}
+        # Use the recorded operands, because the operands of a replaced node are not updated by substitutions any more.
+        replaced = {old.uid: old for _, old, _ in graph.substitutions}
+        was_read = any(operand.uid in unused_uids for node in replaced.values() for operand in node.operands)
+        reason = self.replaced if was_read else self.unread
+        remaining = partial(_facts_of, unused, [node for node in all_nodes if node.uid in replaced])
+        decision = graph.decide(self, reason, {}, unused, remaining=remaining)
+        graph.removed.extend([(decision, node) for node in unused])
+
+
+def _facts_of(unused: Sequence[Expr], replaced: Sequence[Expr]) -> Facts:
+    """Return how many nodes are unused, the operations that they would take, and the first nodes that read them."""
+    readers: dict[int, Expr] = {}
+    for node in replaced:
+        for operand in node.operands:
+            readers.setdefault(operand.uid, node)
+    return {
+        "count": len(unused),
+        "flops": sum([flops_of(node, node.operands) for node in unused]),
+        "readers": [readers[node.uid] for node in unused if node.uid in readers][:3],
+    }

@@ -32,7 +32,7 @@ RESULT = -1
 """target of a step that writes into the memory of the result, not into a register"""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Blocks:
     """Steps that a kernel runs for each block, and the targets of their values.
 

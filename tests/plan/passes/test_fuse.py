@@ -44,7 +44,7 @@ def test_facts_of_readers_are_computed_when_somebody_reads_them() -> None:
     planned = plan([ex.exp(shared) + ex.sin(shared) * ex.cos(shared)])
     choices = [choice for choice in planned.graph.decisions if choice.code == "other_consumers"]
     assert [choice.remaining is not None for choice in choices] == [True] * 3
-    planned.graph.live.clear()
+    planned.graph.live, planned.graph.inputs = [], {}
     assert [choice.facts for choice in choices] == [
         {"operand": shared, "reader": reader, "consumers": 3, "readers": ["exp", "sin", "cos"]}
         for reader in ("exp", "sin", "cos")
