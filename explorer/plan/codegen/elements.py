@@ -15,8 +15,14 @@ from explorer.ops.base import Elementwise
 from explorer.plan.codegen.kernel_code import Obstacle
 
 _FILES = files("explorer.plan.codegen")
-_ROWS = (_FILES / "rows.c").read_text(encoding="utf-8")
-FUNCTIONS = "".join([(_FILES / "functions.c").read_text(encoding="utf-8"), _ROWS, _ROWS.replace("f32", "f64")])
+_FLOAT32 = [(_FILES / f"{name}.c").read_text(encoding="utf-8") for name in ("rows", "products")]
+FUNCTIONS = "".join(
+    [
+        (_FILES / "functions.c").read_text(encoding="utf-8"),
+        *_FLOAT32,
+        *[text.replace("f32", "f64") for text in _FLOAT32],
+    ]
+)
 """C functions that generated code calls"""
 DEFINED = frozenset(re.findall(r"^(?:INLINE \w+ |static \w+ |#define )(\w+)", FUNCTIONS, re.MULTILINE))
 """names of these functions and of macros"""

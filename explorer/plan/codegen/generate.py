@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from explorer.plan.codegen.kernel_code import KernelCode, KernelSpec, Obstacle
 from explorer.plan.codegen.loops import loop_code
+from explorer.plan.codegen.products import product_code
 from explorer.plan.codegen.rows import row_code
 from explorer.plan.codegen.windows import combines_windows, window_code
 
 
 def kernel_code(kernel: KernelSpec) -> KernelCode | Obstacle:
     """Return the C code of a kernel, or the obstacle."""
+    if (product := product_code(kernel)) is not None:
+        return product
     first = kernel.nodes[0]
     if combines_windows(first, kernel.operands(first)):
         return window_code(kernel)

@@ -28,6 +28,8 @@ class KernelSpec(NamedTuple):
     """axes of the result from the outermost to the innermost in memory"""
     channels_last: Container[int] = ()
     """uids of the operands that are images with the channels of each pixel side by side"""
+    constants: Container[int] = ()
+    """uids of the operands that are the same in every run"""
     name_of: Callable[[Expr], str] = lambda node: node.operation.name
     """returns names of values, from which C identifiers are made"""
     origins: Mapping[int, str] = MappingProxyType({})
@@ -60,6 +62,11 @@ class KernelCode:
     packed: tuple[tuple[int, tuple[int, ...]], ...] = ()
     """(index of an operand, its axes from the outermost to the innermost) for operands that are passed as a copy in
     this order; a constant is copied once"""
+    blocked: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """(index of an operand, its axes from the outermost to the innermost) for matrices that are passed as a copy in
+    blocks of 64 bytes of columns, which are the last axis; a constant is copied once"""
+    is_product: bool = False
+    """whether the code adds the products of a matrix product or convolution"""
     columns: int = 0
     """length of rows that are combined element by element; 0 if there are none"""
 

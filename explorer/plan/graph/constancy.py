@@ -9,6 +9,7 @@ from __future__ import annotations
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Parameter
 from explorer.plan.graph.plan_graph import PlanGraph
+from explorer.plan.schedule.schedule import Kernel
 
 
 class Prepared(set[int]):
@@ -36,6 +37,11 @@ def is_constant(node: Expr, graph: PlanGraph) -> bool:
         # If one operand depends on a parameter, the node is not constant, because the parameter differs between runs.
         constancy[current.uid] = constant and all(constancy[o.uid] for o in operands)
     return constancy[node.uid]
+
+
+def constants_of(kernel: Kernel, graph: PlanGraph) -> set[int]:
+    """Return the uids of the operands of a kernel that are the same in every run; none if there is only one run."""
+    return {read.uid for read in kernel.reads if is_constant(read, graph)} if graph.has_parameters else set()
 
 
 def prepared(graph: PlanGraph) -> list[Expr]:

@@ -15,6 +15,7 @@ from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import TensorType
 from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc
 from explorer.ops.control.scan import Scan
+from explorer.ops.nn.conv import Conv2d
 from explorer.ops.reduction.reduce import Extreme
 from explorer.plan.codegen.elements import has_rows
 from explorer.plan.codegen.generate import kernel_code
@@ -29,8 +30,10 @@ from explorer.plan.codegen.kernel_code import (
     renamed,
 )
 from explorer.plan.codegen.names import Identifiers, c_identifier
+from explorer.plan.codegen.products import product_code
 from explorer.plan.codegen.steps import steps_code
 from explorer.plan.codegen.windows import combines_windows
+from explorer.plan.graph.constancy import constants_of
 from explorer.plan.graph.kernels import BodyPlans
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
@@ -136,6 +139,16 @@ class Codegen(Pass):
         "function computes the operations after the product.",
         change='ex.EvalPlan(kernels="numpy") runs all kernels in NumPy.',
     )
+    product = Reason(
+        "product",
+        "`{result}` is computed by the C function {function}, because one loop then computes {count:operation} on "
+        "{elements} elements, and the sums of `{product}` stay in registers.",
+        meaning="The code multiplies rows of numbers, or windows of an image, by a matrix, a tile at a time. The other "
+        "operations follow while the tile is in the cache. Each sum is added in the order of its numbers, so the last "
+        "digits may differ from those of BLAS.",
+        change='ex.EvalPlan(kernels="numpy") runs all kernels in NumPy.',
+        numerics="reordering",
+    )
     large_window = Reason(
         "large_window",
         "`{result}` is computed by NumPy, because the windows of `{operation}` have {count:pixel}. C code is "
@@ -221,7 +234,7 @@ class Codegen(Pass):
                 code = self._code(kernel, graph, names, channels_last, facts)
                 if isinstance(code, Reason):
                     graph.decline(self.rule, code, facts, *kernel.nodes)
-                else:
+                elif code is not None:
                     first = kernel.nodes[0]
                     facts |= {"function": code.name, "count": len(kernel.nodes)}
                     if code.columns:
@@ -235,12 +248,15 @@ class Codegen(Pass):
                     else:
                         facts["elements"] = kernel.result.tensor_type.size
                         reason = self.compiled if first.operation.elementwise else self.windows
+                    if code.is_product:
+                        facts["product"] = first
+                        reason = self.product
                     if any(read is first for read in code.reads):
                         facts |= {"count": len(kernel.nodes) - 1, "product": first}
                         reason = self.epilogue
                     else:
                         # C code needs no registers, only copies of operands, and the partial results in the arena.
-                        copies = sum([code.reads[index].type.nbytes for index, _ in code.packed])
+                        copies = sum([code.reads[index].type.nbytes for index, _ in (*code.packed, *code.blocked)])
                         cost = kernel.cost._replace(workspace=kernel.cost.scratch + copies)
                         kernel = replace(kernel, cost=cost)
                     graph.decide(self.rule, reason, facts, kernel.nodes)
@@ -260,9 +276,17 @@ class Codegen(Pass):
         names: _Names,
         channels_last: Container[int],
         facts: dict[str, Any],
-    ) -> KernelCode | Reason:
-        """Return the code of a kernel, or the reason why it has none, whose facts are added to ``facts``."""
+    ) -> KernelCode | Reason | None:
+        """Return the code of a kernel, or the reason why it has none, whose facts are added to ``facts``.
+
+        Returns None for a product that BLAS computes, without other operations.
+        """
         result, nodes = kernel.result, kernel.nodes
+        spec = _spec(kernel, graph, channels_last)
+        if (product := product_code(spec)) is not None:
+            return names.renamed(product)
+        if len(nodes) == 1 and nodes[0].operation.is_tileable and not _combines_windows(nodes[0], graph):
+            return None
         is_product = nodes[0].operation.is_tileable and len(nodes) > 1
         others = nodes[1:] if is_product or _combines_windows(nodes[0], graph) else nodes
         combining = [node for node in others if not node.operation.elementwise]
@@ -282,9 +306,9 @@ class Codegen(Pass):
         if len(nodes) > _OPERATIONS:
             facts |= {"count": len(nodes), "most": _OPERATIONS}
             return self.many_operations
-        code = _named(kernel, graph, names, channels_last)
+        code = kernel_code(spec)
         if isinstance(code, KernelCode):
-            return code
+            return names.renamed(code)
         facts |= {"operation": code.node.operation.label, **code.facts}
         reason: Reason = getattr(self, code.kind)
         return reason
@@ -334,7 +358,12 @@ def _is_candidate(kernel: Kernel, graph: PlanGraph) -> bool:
     operation, type_ = kernel.result.operation, kernel.result.type
     if type_.device is not cpu or not isinstance(type_, TensorType):
         return False
-    if len(kernel.nodes) > 1 or _combines_windows(kernel.result, graph) or has_rows(operation):
+    if (
+        len(kernel.nodes) > 1
+        or isinstance(operation, Conv2d)
+        or _combines_windows(kernel.result, graph)
+        or has_rows(operation)
+    ):
         return True
     return isinstance(operation, Elementwise) and operation.weight >= EXPENSIVE
 
@@ -367,13 +396,13 @@ class _Names:
         return renamed(code, name)
 
 
-def _named(kernel: Kernel, graph: PlanGraph, names: _Names, channels_last: Container[int]) -> KernelCode | Obstacle:
-    """Return the code of a kernel, with a function name that other code of the plan does not have.
+def _spec(kernel: Kernel, graph: PlanGraph, channels_last: Container[int]) -> KernelSpec:
+    """Return what the code of a kernel depends on.
 
     The name begins with "compute", because exp, erf, main and double are names of C or of its library.
     """
     listed = [*dict.fromkeys(node.operation.name for node in kernel.nodes)][:_NAMED]
-    base = "_".join(["compute", *map(c_identifier, listed)])
+    name = "_".join(["compute", *map(c_identifier, listed)])
     inputs = graph.inputs
-    code = kernel_code(KernelSpec(kernel.nodes, lambda node: inputs[node.uid], base, kernel.order, channels_last))
-    return code if isinstance(code, Obstacle) else names.renamed(code)
+    constants = constants_of(kernel, graph)
+    return KernelSpec(kernel.nodes, lambda node: inputs[node.uid], name, kernel.order, channels_last, constants)

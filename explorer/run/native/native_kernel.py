@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
 
+from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
 from explorer.plan.codegen.kernel_code import KernelCode
 from explorer.plan.schedule.schedule import Kernel
@@ -107,10 +109,11 @@ class NativeKernel:
         if self._code.is_flat and self._have_one_layout(given):
             return given
         arrays = []
+        blocked = dict(self._code.blocked)
         for index, (array, strides) in enumerate(zip(given, self._code.strides, strict=True)):
             kept = self._kept.get(index)
             if kept is None:
-                kept = arranged(array, strides)
+                kept = in_blocks(array, blocked[index]) if index in blocked else arranged(array, strides)
                 if kept is not array and index in self._constants:
                     self._kept[index] = kept
             arrays.append(kept)
@@ -160,3 +163,19 @@ def arranged(array: Array, required: Sequence[tuple[int, int]]) -> Array:
     order = sorted(range(array.ndim), key=lambda axis: distance.get(axis, 0), reverse=True)
     copy: Array = array.transpose(order).copy()
     return copy.transpose(np.argsort(order))
+
+
+def in_blocks(array: Array, order: Sequence[int]) -> Array:
+    """Return a copy of a matrix, whose columns are the last axis in ``order``, in blocks of 64 bytes of columns.
+
+    The last block is filled with zeros.
+    """
+    *outer, last = order
+    rows, columns = math.prod([array.shape[axis] for axis in outer]), array.shape[last]
+    block = 64 // array.itemsize
+    count = -(-columns // block)
+    filled = np.zeros((rows, count * block), array.dtype)
+    filled[:, :columns] = array.transpose(order).reshape(rows, columns)
+    copy = np.ndarray((count, rows, block), array.dtype, cpu.new(filled.nbytes))
+    copy[...] = filled.reshape(rows, count, block).transpose(1, 0, 2)
+    return copy

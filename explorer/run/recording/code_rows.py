@@ -10,6 +10,7 @@ from explorer.core.ir.function import Call
 from explorer.plan.codegen.generate import kernel_code
 from explorer.plan.codegen.kernel_code import KernelCode, KernelSpec, Naming, StepFunction, StepsCode, renamed
 from explorer.plan.codegen.steps import steps_code
+from explorer.plan.graph.constancy import constants_of
 from explorer.plan.options import Options
 from explorer.plan.planner import Plan, plan_closed
 from explorer.plan.schedule.schedule import Kernel
@@ -96,7 +97,8 @@ def _named(kernel: Kernel, planned: Plan, channels_last: Container[int], naming:
     assert kernel.code is not None
     inputs = planned.graph.inputs
     operands = lambda node: inputs[node.uid]  # noqa: E731
-    named = KernelSpec(kernel.nodes, operands, kernel.code.name, kernel.order, channels_last, *naming)
+    constants = constants_of(kernel, planned.graph)
+    named = KernelSpec(kernel.nodes, operands, kernel.code.name, kernel.order, channels_last, constants, *naming)
     code = kernel_code(named)
     assert isinstance(code, KernelCode)
     return code
