@@ -449,6 +449,7 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     Algorithms.dilated: lambda: ex.conv2d(images, filters(32, 32, 3, 3), dilation=2),
     Algorithms.grouped: lambda: ex.conv2d(given(1, 64, 16, 16, dtype="float32"), filters(32, 32, 3, 3), groups=2),
     Algorithms.few_channels: lambda: ex.conv2d(given(1, 3, 32, 32, dtype="float32"), filters(32, 3, 3, 3)),
+    Algorithms.compiled: (lambda: ex.conv2d(images, filters(32, 32, 3, 3), padding=1), {**NET, **NATIVE}),
     Algorithms.few_tiles: lambda: ex.conv2d(given(1, 32, 7, 7, dtype="float32"), filters(32, 32, 3, 3)),
     Algorithms.filters_vary: lambda: ex.conv2d(images, given(32, 32, 3, 3, dtype="float32")),
     Fuse.fused: lambda: ex.tanh(ex.sin(x) + y),
@@ -506,8 +507,8 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
         lambda: ex.max_pool2d(ex.conv2d(wide("float32", 1, 3, 80, 80), wide("float32", 32, 3, 3, 3)), 2),
         NATIVE,
     ),
-    Codegen.result_order: (lambda: ex.conv2d(wide("float32", 1, 3, 40, 40), wide("float32", 8, 3, 3, 3)), NATIVE),
-    Codegen.epilogue: (lambda: ex.tanh(wide("float32", 64, 80) @ wide("float32", 80, 64)), NATIVE),
+    Codegen.product: (lambda: ex.tanh(wide("float32", 64, 80) @ wide("float32", 80, 64)), NATIVE),
+    Codegen.epilogue: (lambda: ex.tanh(wide("float32", 4, 64, 80) @ wide("float32", 4, 80, 64)), NATIVE),
     JoinRows.joined: (
         lambda: ex.layer_norm(wide("float32", 64, 160) * 2),
         NATIVE,

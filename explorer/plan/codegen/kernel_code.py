@@ -150,7 +150,6 @@ class Obstacle(NamedTuple):
         "large_window",
         "long_run",
         "memory_order",
-        "result_order",
         "spaced_pixels",
     ]
     node: Expr

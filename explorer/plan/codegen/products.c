@@ -104,8 +104,8 @@ INLINE void band_f32(f32 *band, const f32 *image, int64_t top, int64_t rows, int
         if (channel == 1)
             memcpy(line, numbers, (size_t)(copied * channels) * sizeof(f32));
         else
-            for (int64_t c = 0; c < channels; c++)
-                for (int64_t i = 0; i < copied; i++)
+            for (int64_t i = 0; i < copied; i++)
+                for (int64_t c = 0; c < channels; c++)
                     line[i * channels + c] = numbers[c * channel + i * pixel];
         memset(line + copied * channels, 0, (size_t)((padded - left - copied) * channels) * sizeof(f32));
     }

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from explorer.core.ir.expr import Expr
 from explorer.ops.linalg.matmul import Matmul
+from explorer.ops.manipulation.reshape import Transpose
 from explorer.ops.nn.conv import Conv2d, DirectConv2d
 from explorer.plan.codegen.elements import BOOLEAN, TYPES, expression_obstacle
 from explorer.plan.codegen.indexing import distances, offset
@@ -26,7 +28,11 @@ from explorer.plan.codegen.kernel_text import KernelText, counted
 from explorer.plan.codegen.values import Values
 
 _TAKEN = frozenset(
-    re.findall(r"\w+", "part first last left right column width tile rows sums band numbers least source ROWS")
+    re.findall(
+        r"\w+",
+        "part first last left right column width tile rows sums band numbers image place block copied least source "
+        "ROWS",
+    )
 )
 """identifiers that the code defines"""
 _BLOCK_BYTES, _WIDE = 64, 3
@@ -37,6 +43,10 @@ _NUMBERS = 1 << 16
 """maximum number of numbers in a band, which is on the thread's stack, and which the second cache holds"""
 _PARTS = 4
 """minimum number of parts that threads can share"""
+_ELEMENT = 16
+"""number of products that take as long as an elementwise kernel takes for one element"""
+_FILTERS_LAST = (2, 3, 1, 0)
+"""order of the axes of filters (O, C, h, w) in the matrix"""
 _FLOPS = 1 << 15
 """minimum number of operations: for fewer, BLAS and a C function on its result take as long"""
 _FEW_ROWS = 4
@@ -85,8 +95,9 @@ def product_code(kernel: KernelSpec) -> KernelCode | None:
     read where they are, results or images in another memory order, and convolutions with dilation or groups.
     """
     anchor, *others = kernel.nodes
-    operands = kernel.operands(anchor)
-    dtype = anchor.dtype
+    if type(anchor.operation) not in (Matmul, Conv2d, DirectConv2d):  # subclasses have their own kernels
+        return None
+    operands, dtype = kernel.operands(anchor), anchor.dtype
     if dtype not in TYPES or dtype == BOOLEAN or any(operand.dtype != dtype for operand in operands):
         return None
     if len({operand.uid for operand in operands}) < 2:
@@ -109,16 +120,16 @@ def product_code(kernel: KernelSpec) -> KernelCode | None:
 def _product_of(kernel: KernelSpec) -> _Product | None:
     anchor = kernel.nodes[0]
     operation, (left, right) = anchor.operation, kernel.operands(anchor)
-    if type(operation) is Matmul:
-        is_matrix = len(right.shape) == 2 and len(left.shape) >= 2 and kernel.result.shape == anchor.shape
-        if not is_matrix or not (right.uid in kernel.constants or right.shape[1] % _block(right) == 0):
+    if isinstance(operation, Matmul):
+        if len(right.shape) != 2 or len(left.shape) < 2 or (_varies(left, kernel) and _is_transposed(left)):
+            return None
+        if _varies(right, kernel) and (_is_transposed(right) or right.shape[1] % _block(right)):
             return None
         *outer, depth = left.shape
         rows = math.prod(outer)
         return _Product(1, rows, right.shape[1], 1, depth, (1, rows), depth, rows)
-    if type(operation) not in (Conv2d, DirectConv2d) or tuple(kernel.order) != PIXEL_BY_PIXEL:
+    if not isinstance(operation, Conv2d) or tuple(kernel.order) != PIXEL_BY_PIXEL:
         return None
-    assert isinstance(operation, Conv2d)
     window = operation.window(right.shape)
     (h, w), strides, ((above, below), (before, after)) = window.size, window.strides, window.padding
     if operation.groups > 1 or window.dilation != (1, 1):
@@ -145,9 +156,44 @@ def _product_of(kernel: KernelSpec) -> _Product | None:
     return product
 
 
+def _varies(node: Expr, kernel: KernelSpec) -> bool:
+    return node.uid not in kernel.constants
+
+
+def _is_transposed(node: Expr) -> bool:
+    """Return whether a matrix is a transposed view, which BLAS reads as it is."""
+    return isinstance(node.operation, Transpose)
+
+
 def _block(node: Expr) -> int:
     """Return the number of columns in a block."""
     return _BLOCK_BYTES // node.dtype.itemsize
+
+
+class _Parts(NamedTuple):
+    """Division of a product into parts, which threads share: bands of rows of each image, and groups of columns."""
+
+    rows: int
+    """number of rows in a band"""
+    bands: int
+    """number of bands in an image"""
+    columns: int
+    """number of columns in a group"""
+    groups: int
+
+
+def _parts_of(product: _Product, block: int) -> _Parts:
+    """Return the parts of a product whose blocks have ``block`` columns."""
+    if product.copies:
+        most = (_NUMBERS // (product.padded * product.channels) - product.window[0]) // product.strides[0] + 1
+        rows = _even(product.rows // product.across, max(1, most)) * product.across
+    else:
+        most = 2 * _NUMBERS // (product.channels * product.strides[0] * _ROWS)
+        rows = _even(-(-product.rows // _ROWS), max(1, most)) * _ROWS
+    bands, blocks = -(-product.rows // rows), -(-product.columns // block)
+    groups = _PARTS if product.images * bands < _PARTS else 1
+    columns = max(-(-blocks // groups), min(_WIDE, blocks)) * block
+    return _Parts(rows, bands, columns, -(-product.columns // columns))
 
 
 def _even(count: int, most: int) -> int:
@@ -165,186 +211,194 @@ class _Writer:
         self._values = Values(kernel, _TAKEN)
         self._type = TYPES[self._anchor.dtype]
         self._block = _block(self._anchor)
-        self._is_packed = self._matrix.uid in kernel.constants or self._matrix.shape[1:] != (product.columns,)
+        self._parts = _parts_of(product, self._block)
+        self._is_packed = self._matrix.uid in kernel.constants or product.copies or len(self._matrix.shape) > 2
         shape = self._result.shape
         rank = len(shape)
         self._present = [
             [axis >= rank - len(read.shape) and read.shape[axis - rank] == shape[axis] > 1 for axis in range(rank)]
             for read in self._values.reads
         ]
-
-    def _step(self) -> int:
-        """Return the number of rows in a part: some rows of windows, if their pixels are copied."""
-        product = self._product
-        if not product.copies:
-            most = max(1, 2 * _NUMBERS // (product.channels * product.strides[0] * _ROWS))
-            return _even(-(-product.rows // _ROWS), most) * _ROWS
-        most = max(1, (_NUMBERS // (product.padded * product.channels) - product.window[0]) // product.strides[0] + 1)
-        return _even(product.rows // product.across, most) * product.across
+        self._text = KernelText(kernel, self._title(), self._values, self._is_array)
 
     def code(self) -> KernelCode:
         """Return the code."""
-        product, values, kernel = self._product, self._values, self._kernel
-        text = KernelText(kernel, self._title(), values, self._is_array)
-        step = self._step()
-        bands = -(-product.rows // step)
-        blocks = -(-product.columns // self._block)
-        groups = min(_PARTS, -(-blocks // 4)) if product.images * bands < _PARTS else 1
-        group = -(-blocks // groups) * self._block
-        groups = -(-product.columns // group)
+        text, product, parts, reads = self._text, self._product, self._parts, self._values.reads
         if product.copies:
-            lines = product.lines(step // product.across)
+            lines = product.lines(parts.rows // product.across)
             text.add(f"{self._type} band[{lines} * {product.padded} * {product.channels}];")
+            if parts.groups > 1:
+                text.add("int64_t copied = -1;")
         text.add(f"{self._type} sums[ROWS * {_WIDE * self._block}];")
         text.loop("part", "stop", "start")
-        self._find_part(text, bands, step, groups, group)
-        right = str(product.columns) if groups == 1 else "right"
-        depth = text.open(
-            f"for (int64_t column = {0 if groups == 1 else 'left'}, width; column < {right}; column += width)"
-        )
-        text.add(f"width = width_{self._type}({right} - column);")
+        self._find_part()
+        text.open(f"for (int64_t column = {self._left}, width; column < {self._right}; column += width)")
+        text.add(f"width = width_{self._type}({self._right} - column);")
         text.open("for (int64_t tile = first; tile < last; tile += ROWS)")
-        text.add(f"const {self._type} *numbers[ROWS];")
-        inner = text.loop("i", "ROWS")
-        text.add("const int64_t row = least(tile + i, last - 1)" + (" - first;" if product.copies else ";"))
-        text.add(f"numbers[i] = {self._source} + {self._position()};")
-        text.close(inner)
-        text.compute(self._anchor, f"product_{self._type}(sums, numbers, {self._arguments()}, width);")
-        text.loop("row", "least(tile + ROWS, last)", "tile")
-        if product.images > 1:
-            text.add(f"const int64_t place = image * {product.rows} + row;")
-        text.add("VECTORIZE")
-        text.loop("i", f"least(width, {right} - column)")
-        target = f"{values.name(self._result)}[{self._place} * {product.columns} + column + i]"
-        sum_ = f"sums[(row - tile) * {_WIDE * self._block} + i]"
-        is_result = self._result is self._anchor
-        text.compute(self._anchor, f"{target if is_result else f'{self._type} {values.name(self._anchor)}'} = {sum_};")
-        for node, line in values.lines(kernel.nodes[1:], target, self._offset):
-            text.compute(node, line)
-        text.close(depth)
-        length = product.images * bands * groups
-        work = self._anchor.tensor_type.size * product.parts * product.depth // 16
-        matrix_order = self._matrix_order
-        blocked = tuple(
-            ([read.uid for read in values.reads].index(self._matrix.uid), matrix_order) for _ in range(self._is_packed)
-        )
+        self._multiply()
+        self._finish()
+        length = product.images * parts.bands * parts.groups
+        work = self._anchor.tensor_type.size * product.parts * product.depth // _ELEMENT
+        index = [read.uid for read in reads].index(self._matrix.uid)
         return KernelCode(
-            kernel.name,
+            self._kernel.name,
             text.ended(),
             text.lines,
-            values.reads,
-            (*map(self._strides, range(len(values.reads))), self._result_strides),
+            reads,
+            (*map(self._strides, range(len(reads))), self._distances(self._result, self._kernel.order)),
             length,
             max(1, work // length),
-            blocked=tuple(blocked if self._is_packed else ()),
+            blocked=((index, self._matrix_order),) if self._is_packed else (),
             is_product=True,
         )
 
     def _title(self) -> str:
-        following = self._kernel.nodes[1:]
+        product, following = self._product, self._kernel.nodes[1:]
         others = f" and {counted(following)}" if following else ""
-        product = self._product
-        rows = product.images * product.rows
-        return (
-            f"{self._anchor.operation.name} as a product of {rows}×{product.parts * product.depth} and "
-            f"{product.parts * product.depth}×{product.columns} numbers{others}"
-        )
+        rows, depth = product.images * product.rows, product.parts * product.depth
+        sizes = f"{rows}×{depth} and {depth}×{product.columns}"
+        return f"{self._anchor.operation.name} as a product of {sizes} numbers{others}"
 
-    def _find_part(self, text: KernelText, bands: int, step: int, groups: int, group: int) -> None:
+    # -- parts -------------------------------------------------------------------------------------------------------
+
+    @property
+    def _left(self) -> str:
+        return "0" if self._parts.groups == 1 else "left"
+
+    @property
+    def _right(self) -> str:
+        return str(self._product.columns) if self._parts.groups == 1 else "right"
+
+    def _find_part(self) -> None:
         """Add the lines that find the rows and columns of a part, and copy a band of an image."""
-        product = self._product
-        position = "part" if groups == 1 else f"part / {groups}"
-        if groups > 1:
-            text.add(
-                f"const int64_t left = part % {groups} * {group}, right = least(left + {group}, {product.columns});"
-            )
+        text, product, parts = self._text, self._product, self._parts
+        band = "part"
+        if parts.groups > 1:
+            band = f"part / {parts.groups}"
+            end = f"least(left + {parts.columns}, {product.columns})"
+            text.add(f"const int64_t left = part % {parts.groups} * {parts.columns}, right = {end};")
         if product.images > 1:
-            text.add(f"const int64_t image = {position}{f' / {bands}' if bands > 1 else ''};")
-        if bands > 1:
-            band = f"{position} % {bands}" if product.images > 1 else position
-            text.add(f"const int64_t first = {band} * {step}, last = least(first + {step}, {product.rows});")
-        else:
-            text.add(f"const int64_t first = 0, last = {product.rows};")
-        images = self._values.name(self._rows)
-        height, width = product.size
+            text.add(f"const int64_t image = {band}{f' / {parts.bands}' if parts.bands > 1 else ''};")
+        first, last = "0", str(product.rows)
+        if parts.bands > 1:
+            first = f"{band}{f' % {parts.bands}' if product.images > 1 else ''} * {parts.rows}"
+            last = f"least(first + {parts.rows}, {product.rows})"
+        text.add(f"const int64_t first = {first}, last = {last};")
         if product.images > 1:
-            text.add(f"const {self._type} *source = {images} + image * ({height} * {width} * {product.channels});")
+            image = f"image * ({product.size[0]} * {product.size[1]} * {product.channels})"
+            text.add(f"const {self._type} *source = {self._values.name(self._rows)} + {image};")
         if product.copies:
-            pixel, channel = (
-                (product.channels, 1) if self._rows.uid in self._kernel.channels_last else (1, height * width)
-            )
-            above, before = product.padding
-            top = f"first / {product.across} * {product.strides[0]} - {above}"
-            lines = product.lines(step // product.across)
-            image = "source" if product.images > 1 else images
-            sizes = f"{lines}, {height}, {width}, {product.channels}, {before}, {product.padded}, {pixel}, {channel}"
-            text.add(f"band_{self._type}(band, {image}, {top}, {sizes});")
+            self._copy_band(band)
 
-    @property
-    def _source(self) -> str:
-        if self._product.copies:
-            return "band"
-        return "source" if self._product.images > 1 else self._values.name(self._rows)
+    def _copy_band(self, band: str) -> None:
+        text, product, parts = self._text, self._product, self._parts
+        above, before = product.padding
+        pixel, channel = product.channels, 1
+        if self._rows.uid not in self._kernel.channels_last:
+            pixel, channel = 1, math.prod(product.size)
+        image = "source" if product.images > 1 else self._values.name(self._rows)
+        top = f"first / {product.across} * {product.strides[0]} - {above}"
+        lines = product.lines(parts.rows // product.across)
+        sizes = (lines, *product.size, product.channels, before, product.padded, pixel, channel)
+        if parts.groups > 1:
+            depth = text.open(f"if (copied != {band})")
+        text.add(f"band_{self._type}(band, {image}, {top}, {', '.join(map(str, sizes))});")
+        if parts.groups > 1:
+            text.add(f"copied = {band};")
+            text.close(depth)
 
-    @property
-    def _place(self) -> str:
-        return "place" if self._product.images > 1 else "row"
+    # -- tiles -------------------------------------------------------------------------------------------------------
+
+    def _multiply(self) -> None:
+        """Add the lines that compute the sums of a tile."""
+        text, product = self._text, self._product
+        source = self._values.name(self._rows)
+        if product.copies or product.images > 1:
+            source = "band" if product.copies else "source"
+        text.add(f"const {self._type} *numbers[ROWS];")
+        depth = text.loop("i", "ROWS")
+        text.add(f"const int64_t row = least(tile + i, last - 1){' - first' * product.copies};")
+        text.add(f"numbers[i] = {source} + {self._position()};")
+        text.close(depth)
+        apart = product.padded * product.channels if product.parts > 1 else 0
+        total = product.parts * product.depth
+        matrix = self._values.name(self._matrix)
+        place, block, step = f"{matrix} + column * {total}", total * self._block, self._block
+        if not self._is_packed:
+            place, block, step = f"{matrix} + column", self._block, product.columns
+        arguments = f"{product.parts}, {apart}, {product.depth}, {place}, {block}, {step}, width"
+        text.compute(self._anchor, f"product_{self._type}(sums, numbers, {arguments});")
 
     def _position(self) -> str:
         """Return the position of the first number of a row of the product."""
         product = self._product
-        if product.across == product.rows or (product.strides == (1, 1) and product.padded == product.across):
-            step = product.strides[1]
-            return f"row * {product.channels * step}"
         down, right = product.strides
-        return (
-            f"(row / {product.across} * {down * product.padded} + row % {product.across}"
-            f"{f' * {right}' * (right > 1)}) * {product.channels}"
-        )
+        if product.across == product.rows or (down == right == 1 and product.padded == product.across):
+            return f"row * {product.channels * right}"
+        windows = f"row / {product.across} * {down * product.padded} + row % {product.across}"
+        return f"({windows}{f' * {right}' * (right > 1)}) * {product.channels}"
 
-    def _arguments(self) -> str:
-        product = self._product
-        apart = product.padded * product.channels if product.parts > 1 else 0
-        total = product.parts * product.depth
-        matrix = self._values.name(self._matrix)
-        where = f"{matrix} + column * {total}, {total * self._block}, {self._block}"
-        if not self._is_packed:
-            where = f"{matrix} + column, {self._block}, {product.columns}"
-        return f"{product.parts}, {apart}, {product.depth}, {where}"
+    def _finish(self) -> None:
+        """Add the loop that computes the other operations on the sums of a tile."""
+        text, product, values, block = self._text, self._product, self._values, self._block
+        text.loop("row", "least(tile + ROWS, last)", "tile")
+        if product.images > 1:
+            text.add(f"const int64_t place = image * {product.rows} + row;")
+        sums, length = f"(row - tile) * {_WIDE * block}", f"least(width, {self._right} - column)"
+        if product.columns % block == 0:
+            # a constant number of elements leaves no rest after the last vector
+            text.loop("block", f"width / {block}")
+            sums, length = f"{sums} + block * {block}", str(block)
+        text.add("VECTORIZE")
+        text.loop("i", length)
+        target = f"{values.name(self._result)}[{self._place} * {product.columns} + {self._column}]"
+        name = f"{self._type} {values.name(self._anchor)}"
+        text.compute(self._anchor, f"{target if self._result is self._anchor else name} = sums[{sums} + i];")
+        for node, line in values.lines(self._kernel.nodes[1:], target, self._offset):
+            text.compute(node, line)
+
+    @property
+    def _place(self) -> str:
+        """Row of the result."""
+        return "place" if self._product.images > 1 else "row"
+
+    @property
+    def _column(self) -> str:
+        """Column of the result."""
+        return f"column + block * {self._block} + i" if self._product.columns % self._block == 0 else "column + i"
 
     # -- operands ----------------------------------------------------------------------------------------------------
 
     @property
     def _matrix_order(self) -> tuple[int, ...]:
         """Axes of the matrix from the outermost to the innermost, of which the last are the columns."""
-        return (2, 3, 1, 0) if len(self._matrix.shape) == 4 else (0, 1)
+        return _FILTERS_LAST if len(self._matrix.shape) == 4 else (0, 1)
 
     def _is_array(self, index: int) -> bool:
-        read = self._values.reads[index]
-        return read.uid in (self._rows.uid, self._matrix.uid) or self._offset(index) is not None
+        is_factor = self._values.reads[index].uid in (self._rows.uid, self._matrix.uid)
+        return is_factor or self._offset(index) is not None
 
     def _offset(self, index: int) -> str | None:
         """Return the position of an element of an operand as a C expression; None if the operand has one element."""
-        present, order, shape = self._present[index], self._kernel.order, self._result.shape
-        *outer, inner = order
+        present, shape = self._present[index], self._result.shape
+        *outer, inner = self._kernel.order
         if not any(present):
             return None
         step = shape[inner] if present[inner] else 1
         rows = offset([(shape[axis], present[axis]) for axis in outer], self._place, step)
-        return " + ".join([term for term in (rows, "column + i" if present[inner] else "") if term])
+        return " + ".join([term for term in (rows, self._column if present[inner] else "") if term])
 
     def _strides(self, index: int) -> tuple[tuple[int, int], ...]:
         """Return (axis of the operand, distance in elements) for the axes along which an operand has elements."""
-        read = self._values.reads[index]
+        read, result = self._values.reads[index], self._result
         if read is self._matrix:
-            return () if self._is_packed else distances(enumerate(read.shape))
+            return () if self._is_packed else self._distances(read, (0, 1))
         if read is self._rows:
-            pixels = len(read.shape) == 4 and read.uid in self._kernel.channels_last
-            order = PIXEL_BY_PIXEL if pixels and isinstance(self._anchor.operation, Conv2d) else range(len(read.shape))
-            return distances([(axis, read.shape[axis]) for axis in order])
-        missing, present = len(self._result.shape) - len(read.shape), self._present[index]
-        return distances([(axis - missing, self._result.shape[axis]) for axis in self._kernel.order if present[axis]])
+            is_last = len(read.shape) == 4 and read.uid in self._kernel.channels_last
+            return self._distances(read, PIXEL_BY_PIXEL if is_last else range(len(read.shape)))
+        missing, present = len(result.shape) - len(read.shape), self._present[index]
+        return distances([(axis - missing, result.shape[axis]) for axis in self._kernel.order if present[axis]])
 
-    @property
-    def _result_strides(self) -> tuple[tuple[int, int], ...]:
-        return distances([(axis, self._result.shape[axis]) for axis in self._kernel.order])
+    @staticmethod
+    def _distances(node: Expr, order: Iterable[int]) -> tuple[tuple[int, int], ...]:
+        return distances([(axis, node.shape[axis]) for axis in order])

@@ -1,14 +1,13 @@
-"""C code of kernels that combine the pixels of windows: convolutions with few channels, and poolings.
+"""C code of kernels that combine the pixels of windows: depthwise convolutions, and poolings.
 
 A call computes rows of the result. For each element, the code combines the window's pixels, and then computes the
 kernel's other operations, one line per operation. Pixels outside the images are read as zeros (−∞ for maxima) and used
 like others, so NaN and ∞ in filters have the same effect as in NumPy. Products are added in the order of the pixels.
 
-There are three kinds of loops:
+There are two kinds of loops:
 
 - *channels*, of poolings and depthwise convolutions of images that are stored pixel by pixel: for each window, the code
   finds the address of each pixel, and loops over its channels, which are contiguous.
-- *filters*, of convolutions of few channels: the code copies the numbers in a window, and loops over the filters.
 - *columns*, of poolings and depthwise convolutions of images that are stored channel by channel: the code copies the
   pixels of a channel that some rows of windows cover, with padding, and loops over the rows and columns of the result.
 """
@@ -40,8 +39,6 @@ _BAND = 1 << 12
 """number of pixels in the copy of a band, if one row of windows does not cover more; they fit into the cache"""
 MAX_BAND = 1 << 15
 """maximum number of pixels in the copy of a band, which is on the thread's stack"""
-MAX_PRODUCTS = 32
-"""maximum number of products per element of a convolution of several channels; a matrix product is faster with more"""
 _ROW_BY_ROW = (0, 1, 2, 3)
 _FILTERS_LAST = (2, 3, 1, 0)
 """order of the axes of filters (O, C, h, w) in the copy that the code reads"""
@@ -56,23 +53,11 @@ _TAKEN = frozenset(
 
 
 def combines_windows(node: Expr, operands: Sequence[Expr]) -> bool:
-    """Return whether a node is a pooling, or a convolution with few products per element."""
+    """Return whether a node is a pooling or a depthwise convolution."""
     operation = node.operation
     if type(operation) not in (Conv2d, DirectConv2d, MaxPool2d, AvgPool2d):  # subclasses have their own kernels
         return False
-    if isinstance(operation, Conv2d):
-        return _is_depthwise(operation, operands[1]) or _has_few_channels(operation, operands[1])
-    return True
-
-
-def _is_depthwise(operation: Conv2d, filters: Expr) -> bool:
-    return filters.shape[:2] == (operation.groups, 1)
-
-
-def _has_few_channels(operation: Conv2d, filters: Expr) -> bool:
-    # windows of one pixel are rows of a matrix already
-    is_gathered = math.prod(filters.shape[2:]) > 1
-    return is_gathered and operation.groups == 1 and 0 < math.prod(filters.shape[1:]) <= MAX_PRODUCTS
+    return not isinstance(operation, Conv2d) or operands[1].shape[:2] == (operation.groups, 1)
 
 
 def window_code(kernel: KernelSpec) -> KernelCode | Obstacle:
@@ -93,29 +78,25 @@ def window_code(kernel: KernelSpec) -> KernelCode | Obstacle:
     return _Writer(kernel, order, image_order, loop).code()
 
 
-_Loop = Literal["channels", "filters", "columns"]
+_Loop = Literal["channels", "columns"]
 
 
 def _loop_of(
     anchor: Expr, arrays: Sequence[Expr], order: tuple[int, ...], image_order: tuple[int, ...]
 ) -> _Loop | Obstacle:
     """Return the kind of loop that computes a convolution or pooling, or why there is none."""
-    window, images, operation = _window(anchor, arrays), arrays[0], anchor.operation
+    window, images = _window(anchor, arrays), arrays[0]
     pixels = math.prod(window.size)
     if pixels > MAX_PIXELS:
         return Obstacle("large_window", anchor, {"count": pixels, "most": MAX_PIXELS})
     loop: _Loop
     length, along, most = images.shape[1], "channels", MAX_RUN
-    if isinstance(operation, Conv2d) and not _is_depthwise(operation, arrays[1]):
-        loop = "filters"
-    elif order == PIXEL_BY_PIXEL:
+    if order == PIXEL_BY_PIXEL:
         loop = "channels"
     else:
         loop, along, most = "columns", "pixels under a row of windows", MAX_BAND
         length = max(math.prod(_band(window, anchor.shape).shape), images.shape[3])
-    if loop == "filters" and order != PIXEL_BY_PIXEL:
-        return Obstacle("result_order", anchor)
-    if loop != "filters" and order != image_order:
+    if order != image_order:
         facts = {"operand": images, "read": _named(image_order), "written": _named(order)}
         return Obstacle("memory_order", anchor, facts)
     return Obstacle("long_run", anchor, {"count": length, "along": along, "most": most}) if length > most else loop
@@ -239,11 +220,11 @@ class _Writer:
     # -- loops over windows ------------------------------------------------------------------------------------------
 
     def _pixels(self) -> None:
-        """Begin the loops over the windows of images in which channels or filters are the inner loop."""
+        """Begin the loops over the windows of images in which channels are the inner loop."""
         text, window = self._text, self._window
         n, channels, height, width = self._images.shape
         rows, columns = self._result.shape[2:]
-        (h, w), is_direct = window.size, self._loop == "filters"
+        h, w = window.size
         steps = self._steps(self._images)
         text.add(f"static const {self._type} outside[{channels}]{self._padding(channels)};")
         self._count_columns()
@@ -255,7 +236,7 @@ class _Writer:
         self._count_rows(position)
         text.loop("column", columns)
         size = f"{h} * {w}"
-        text.add(f"{self._type} pixel[{size} * {channels}];" if is_direct else f"const {self._type} *pixel[{size}];")
+        text.add(f"const {self._type} *pixel[{size}];")
         depth = text.loop("tap_row", h)
         text.add(f"const int64_t pixel_row = {self._position(0, position)};")
         text.loop("tap_column", w)
@@ -264,17 +245,7 @@ class _Writer:
         text.add(f"const int inside = {inside};")
         tap = f"tap_row * {w} + tap_column"
         pixel = f"image + {_times('pixel_row', steps[2])} + {_times('pixel_column', steps[3])}"
-        if is_direct:
-            # no condition in the loop over channels, because gcc 12 miscompiles conditional loads with strides
-            text.add(f"const {self._type} *numbers = inside ? {pixel} : outside;")
-            number = "channel"
-            if steps[1] > 1 and channels > 1:
-                text.add(f"const int64_t apart = inside ? {steps[1]} : 1;")
-                number = "channel * apart"
-            text.loop("channel", channels)
-            text.add(f"pixel[{_times(f'({tap})', channels)} + channel] = numbers[{number}];")
-        else:
-            text.add(f"pixel[{tap}] = inside ? {pixel} : outside;")
+        text.add(f"pixel[{tap}] = inside ? {pixel} : outside;")
         text.close(depth)
         text.add(f"const int64_t first = (row * {columns} + column) * {self._result.shape[1]};")
 
@@ -453,11 +424,10 @@ class _Writer:
                     positions[axis] += f" + {tap}{f' / {step}' * (step > 1)}"
             pixel = f"pixels{phases}{''.join([f'[{position}]' for position in positions])}"
             return [("tap_row", h), ("tap_column", w)], pixel, f"weights[tap_row * {w} + tap_column]"
-        is_direct = self._loop == "filters"
         filters = "" if self._filters is None else self._values.name(self._filters)
         return (
-            [("tap", h * w * (self._images.shape[1] if is_direct else 1))],
-            "pixel[tap]" if is_direct else "pixel[tap][i]",
+            [("tap", h * w)],
+            "pixel[tap][i]",
             f"{filters}[tap * {self._result.shape[1]} + i]",
         )
 

@@ -170,18 +170,10 @@ class Codegen(Pass):
         "channel, or channels of one pixel.",
         change='ex.EvalPlan(kernels="native", without=["memory_format"]) stores all images channel by channel.',
     )
-    result_order = Reason(
-        "result_order",
-        "`{result}` is computed by NumPy, because it is stored channel by channel. C code of `{operation}` requires a "
-        "result that is stored pixel by pixel.",
-        meaning="C code of convolutions that combine all channels computes all filters of a pixel together. Requested "
-        "results are stored channel by channel.",
-        change="Do not request this value if only results computed from it are needed.",
-    )
     combines = Reason(
         "combines",
         "`{result}` is computed by NumPy, because the same loop computes `{operation}`, for which there is no C code.",
-        meaning="C code is generated for elementwise operations, poolings, convolutions of few channels, and sums, "
+        meaning="C code is generated for elementwise operations, poolings, convolutions, matrix products, and sums, "
         "means, extrema and softmax of rows. Other operations that combine elements have different loops.",
     )
     spaced_pixels = Reason(

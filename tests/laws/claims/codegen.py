@@ -12,6 +12,7 @@ from explorer.core.ir.accumulation import pack_for_tiles, tiles_of
 from explorer.core.ir.expr import Expr
 from explorer.ops.base import Elementwise, Ufunc
 from explorer.ops.control.scan import Scan
+from explorer.ops.linalg.matmul import Matmul
 from explorer.ops.nn.conv import Conv2d
 from explorer.ops.reduction.reduce import Extreme
 from explorer.plan.codegen.elements import FUNCTIONS, has_expression
@@ -132,15 +133,24 @@ def memory_order(claim: Claim) -> Facts:
     return {"result": kernel.result, "operation": first.operation.label, **facts}
 
 
-@of_decision(Codegen.result_order)
-def result_order(claim: Claim) -> Facts:
+@of_decision(Codegen.product)
+def product(claim: Claim) -> Facts:
     kernel = kernel_of(claim)
     first = kernel.nodes[0]
-    _, filters = claim.planned.graph.inputs[first.uid]
-    assert isinstance(first.operation, Conv2d)
-    assert not kernel.channels_last
-    assert filters.shape[1] > 1
-    return {"result": kernel.result, "operation": first.operation.label}
+    assert isinstance(first.operation, Matmul | Conv2d)
+    assert all(node.operation.elementwise for node in kernel.nodes[1:])
+    assert kernel.code is not None
+    assert "product_f" in kernel.code.text
+    # all sums are written once
+    sums = [line for line in kernel.code.text.splitlines() if "= sums[" in line]
+    assert len(sums) == 1
+    return {
+        "result": kernel.result,
+        "product": first,
+        "function": kernel.code.name,
+        "count": len(kernel.nodes),
+        "elements": kernel.result.size,
+    }
 
 
 @of_decision(Codegen.spaced_pixels)

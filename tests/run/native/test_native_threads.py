@@ -23,6 +23,7 @@ def numbers(*shape: int) -> ex.Expr:
 
 X, ROWS, IMAGES, FILTERS = numbers(3, 1 << 19), numbers(700, 1000), numbers(8, 32, 60, 60), numbers(32, 1, 3, 3)
 COLUMN, LONG = numbers(700, 1), numbers(40, 40_000)
+WEIGHTS, MORE = numbers(1000, 320), numbers(500, 32, 3, 3)
 PROGRAMS: dict[str, Callable[[], ex.Expr]] = {
     "chain": lambda: ex.exp(ex.tanh(X)) - X,
     "broadcast chain": lambda: ex.tanh(ROWS * ROWS[0] + COLUMN) * 2,
@@ -30,7 +31,12 @@ PROGRAMS: dict[str, Callable[[], ex.Expr]] = {
     "long rows": lambda: ex.sum(ex.tanh(LONG) * LONG, axis=1),
     "columns": lambda: ex.sum(ex.tanh(LONG) * LONG, axis=0),
     "layer norm": lambda: ex.layer_norm(ROWS, ROWS[0], ROWS[1]),
-    "after a product": lambda: ex.relu(ROWS[:, :700] @ ROWS + ROWS[0]),
+    "product": lambda: ex.relu(ROWS @ WEIGHTS + 1),
+    "convolution": lambda: -ex.transpose(ex.conv2d(IMAGES, MORE[:48], padding=1), (0, 2, 3, 1)),
+    "convolution of few pixels": lambda: (
+        -ex.transpose(ex.conv2d(IMAGES[:1, :, :12, :12], MORE), (0, 2, 3, 1))
+    ),
+    "after a product": lambda: ex.relu(ROWS[:, :700] @ ROWS[:, :999] + ROWS[0, :999]),
     "depthwise convolution": lambda: ex.relu(ex.conv2d(IMAGES, FILTERS, padding=1, groups=32)),
     "pooling": lambda: ex.max_pool2d(IMAGES, (3, 3), strides=(1, 1)) * 2,
 }
@@ -74,7 +80,7 @@ def test_any_number_of_threads_computes_the_same_bits(name: str, compiler: None,
             handle = plan.register(PROGRAMS[name]())
             plan.eval()
             values.append(handle.data())
-    assert len(parts) > 8 * len(values)  # threads share them
+    assert len(parts) >= 4 * len(values)  # threads share them
     for value in values[1:]:
         np.testing.assert_array_equal(value.view(np.int32), values[0].view(np.int32))
 

@@ -1,0 +1,238 @@
+"""C code of matrix products and convolutions with the operations on their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import explorer as ex
+from explorer.core.ir.function import Parameter
+from explorer.core.types.tensor_type import Array
+from explorer.plan.codegen.kernel_code import KernelCode
+from explorer.run.execution.executors import run_simple
+from explorer.run.execution.program import Program
+
+RNG = np.random.default_rng(0)
+Build = Callable[[ex.Expr, ex.Expr, ex.Expr], ex.Expr]
+
+
+def planned(
+    shape: tuple[int, ...], build: Callable[[ex.Expr], ex.Expr], dtype: str = "float32"
+) -> tuple[ex.Expr, Program]:
+    """Return the parameter and the program of an expression that is built from a parameter."""
+    x = Parameter(ex.TensorType(shape, dtype), "x")()
+    plan = ex.EvalPlan(kernels="native")
+    plan.register(build(x))
+    return x, Program(plan.prepare().planned)
+
+
+def product_of(program: Program) -> KernelCode:
+    (code,) = [kernel.code for kernel in program.planned.schedule.kernels if kernel.code and kernel.code.is_product]
+    return code
+
+
+def run(program: Program, x: ex.Expr, array: Array) -> Array:
+    program.bind({x: array})
+    run_simple(program)
+    (result,) = program.take()
+    return result
+
+
+def constant(*shape: int, dtype: str = "float32") -> ex.Expr:
+    return ex.tensor(RNG.normal(size=shape).astype(dtype))
+
+
+def by_pixel(y: ex.Expr) -> ex.Expr:
+    """Return an operation on images that are stored pixel by pixel."""
+    return -ex.transpose(y, (0, 2, 3, 1))
+
+
+@pytest.mark.spec("K-1")
+def test_a_product_of_matrices() -> None:
+    """The product is one line, and each operation on its result is one line."""
+    weights, bias = constant(64, 40), constant(40)
+    _, program = planned((30, 64), lambda x: ex.relu(x @ weights + bias))
+    code = product_of(program)
+    assert code.text == (
+        "/* matmul as a product of 30×64 and 64×40 numbers and 2 operations */\n"
+        "void compute_matmul_add_relu(void *const *arrays, int64_t start, int64_t stop) {\n"
+        "    const f32 *parameter = arrays[0];\n"
+        "    const f32 *tensor = arrays[1];\n"
+        "    const f32 *tensor_2 = arrays[2];\n"
+        "    f32 *relu = arrays[3];\n"
+        "    f32 sums[ROWS * 48];\n"
+        "    for (int64_t part = start; part < stop; part++) {\n"
+        "        const int64_t first = 0, last = 30;\n"
+        "        for (int64_t column = 0, width; column < 40; column += width) {\n"
+        "            width = width_f32(40 - column);\n"
+        "            for (int64_t tile = first; tile < last; tile += ROWS) {\n"
+        "                const f32 *numbers[ROWS];\n"
+        "                for (int64_t i = 0; i < ROWS; i++) {\n"
+        "                    const int64_t row = least(tile + i, last - 1);\n"
+        "                    numbers[i] = parameter + row * 64;\n"
+        "                }\n"
+        "                product_f32(sums, numbers, 1, 0, 64, tensor + column * 64, 1024, 16, width);\n"
+        "                for (int64_t row = tile; row < least(tile + ROWS, last); row++) {\n"
+        "                    VECTORIZE\n"
+        "                    for (int64_t i = 0; i < least(width, 40 - column); i++) {\n"
+        "                        f32 matmul = sums[(row - tile) * 48 + i];\n"
+        "                        f32 add = matmul + tensor_2[column + i];\n"
+        "                        relu[row * 40 + column + i] = add < 0 ? 0 : add;\n"
+        "                    }\n"
+        "                }\n"
+        "            }\n"
+        "        }\n"
+        "    }\n"
+        "}\n"
+    )
+    lines = code.text.splitlines()
+    named = [(lines[line - 1].split("(")[0].split("=")[0].strip(), node.operation.name) for line, node in code.lines]
+    assert named == [
+        ("product_f32", "matmul"),
+        ("f32 matmul", "matmul"),
+        ("f32 add", "add"),
+        ("relu[row * 40 + column + i]", "relu"),
+    ]
+
+
+@pytest.mark.spec("K-1")
+def test_a_convolution_copies_bands_of_images_with_padding() -> None:
+    filters = constant(64, 128, 3, 3)
+    _, program = planned((2, 128, 28, 28), lambda x: by_pixel(ex.conv2d(x, filters, padding=1)))
+    text = product_of(program).text
+    assert "f32 band[16 * 30 * 128];" in text  # 14 rows of windows in each of 2 bands of an image
+    assert "const int64_t image = part / 2;" in text
+    assert "const int64_t first = part % 2 * 392, last = least(first + 392, 784);" in text
+    assert "band_f32(band, source, first / 28 * 1 - 1, 16, 28, 28, 128, 1, 30, 1, 784);" in text
+    assert "numbers[i] = band + (row / 28 * 30 + row % 28) * 128;" in text
+    assert "product_f32(sums, numbers, 3, 3840, 384, tensor + column * 1152, 18432, 16, width);" in text
+
+
+PRODUCTS: dict[str, tuple[tuple[int, ...], Callable[[str], Callable[[ex.Expr], ex.Expr]]]] = {
+    "one column": ((300, 70), lambda t: lambda x: ex.tanh(x @ constant(70, 1, dtype=t))),
+    "columns of all widths": ((9, 33), lambda t: lambda x: ex.tanh(x @ constant(33, 16 * 7 + 3, dtype=t))),
+    "four blocks": ((50, 33), lambda t: lambda x: ex.tanh(x @ constant(33, 64, dtype=t))),
+    "stacked rows": (
+        (5, 7, 40),
+        lambda t: lambda x: x @ constant(40, 48, dtype=t) * constant(7, 1, dtype=t) + x[..., :1],
+    ),
+    "many parts": ((700, 900), lambda t: lambda x: ex.relu(x @ constant(900, 35, dtype=t) - 1)),
+    "a matrix that varies": ((80, 80), lambda t: lambda x: ex.tanh(constant(70, 80, dtype=t) @ (x * 2))),
+    "all numbers of a row": ((40, 64), lambda t: lambda x: ex.relu(x @ constant(64, 64, dtype=t) + x)),
+    "windows": (
+        (2, 5, 13, 11),
+        lambda t: lambda x: by_pixel(ex.conv2d(x, constant(33, 5, 3, 2, dtype=t), padding=(2, 1), strides=(2, 3))),
+    ),
+    "padding on one side": (
+        (1, 3, 40, 9),
+        lambda t: lambda x: by_pixel(ex.conv2d(x, constant(8, 3, 5, 4, dtype=t), padding=((0, 4), (0, 3)))),
+    ),
+    "windows beyond the image": (
+        (1, 2, 3, 4),
+        lambda t: lambda x: by_pixel(ex.conv2d(x, constant(40, 2, 2, 2, dtype=t), padding=6)),
+    ),
+    "pixels": ((3, 40, 9, 9), lambda t: lambda x: by_pixel(ex.conv2d(x, constant(50, 40, 1, 1, dtype=t)))),
+    "two convolutions": (
+        (2, 16, 30, 30),
+        lambda t: (
+            lambda x: by_pixel(
+                ex.relu(
+                    ex.conv2d(
+                        ex.relu(ex.conv2d(x, constant(24, 16, 1, 1, dtype=t), strides=2)),
+                        constant(40, 24, 3, 3, dtype=t),
+                    )
+                )
+            )
+        ),
+    ),
+    "a residual": (
+        (2, 16, 30, 30),
+        lambda t: (
+            lambda x: by_pixel(
+                ex.relu(
+                    ex.conv2d(
+                        y := ex.conv2d(x, constant(32, 16, 1, 1, dtype=t)), constant(32, 32, 3, 3, dtype=t), padding=1
+                    )
+                    + y
+                )
+            )
+        ),
+    ),
+    "filters that vary": (
+        (20, 16, 3, 3),
+        lambda t: lambda x: by_pixel(ex.tanh(ex.conv2d(constant(1, 16, 30, 30, dtype=t), x * 2))),
+    ),
+    "bands": (
+        (1, 64, 70, 70),
+        lambda t: lambda x: by_pixel(ex.relu(ex.conv2d(x, constant(20, 64, 3, 3, dtype=t), padding=1))),
+    ),
+}
+
+
+@pytest.mark.spec("K-1", "K-4")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_have_the_values_of_numpy(name: str, dtype: str, compiler: None) -> None:
+    """In two runs, with matrices that are copied once, in each run, or never."""
+    shape, builds = PRODUCTS[name]
+    state = RNG.bit_generator.state
+    x, program = planned(shape, builds(dtype), dtype)
+    codes = [kernel.code for kernel in program.planned.schedule.kernels if kernel.code and kernel.code.is_product]
+    assert codes
+    for scale in (1, 3):
+        RNG.bit_generator.state = state
+        array = np.random.default_rng(1).normal(scale=scale, size=shape).astype(dtype)
+        expected = ex.evaluate(builds(dtype)(ex.tensor(array)))
+        result = run(program, x, array)
+        tolerance = 2000 * np.finfo(dtype).eps
+        np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
+
+
+@pytest.mark.spec("K-4")
+def test_a_sum_depends_only_on_its_numbers(compiler: None) -> None:
+    """The bits of an element are the same in products of other sizes, whose tiles differ."""
+    x, w = RNG.normal(size=(60, 90)).astype(np.float32), RNG.normal(size=(90, 70)).astype(np.float32)
+
+    def product(rows: slice, columns: slice) -> Array:
+        weights = ex.tensor(w[:, columns].copy())
+        parameter, program = planned(x[rows].shape, lambda each: (each @ weights) * 1.5)
+        return run(program, parameter, x[rows].copy())
+
+    whole = product(slice(None), slice(None))
+    for rows, columns in ((slice(3, 40), slice(5, 69)), (slice(10, 21), slice(60, 70)), (slice(0, 60), slice(0, 48))):
+        np.testing.assert_array_equal(product(rows, columns), whole[rows, columns])
+
+
+@pytest.mark.spec("K-4")
+def test_nan_and_infinity_have_the_same_effect_as_in_numpy(compiler: None) -> None:
+    x, w = RNG.normal(size=(20, 30)).astype(np.float32), RNG.normal(size=(30, 40)).astype(np.float32)
+    x[3, 4], x[5, 6], w[7, 8] = np.nan, np.inf, -np.inf
+    weights = ex.tensor(w)
+    parameter, program = planned(x.shape, lambda each: (each @ weights) + 1)
+    with np.errstate(invalid="ignore"):
+        expected = x @ w + 1
+    result = run(program, parameter, x)
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+    np.testing.assert_array_equal(np.isinf(result), np.isinf(expected))
+
+
+@pytest.mark.spec("K-3")
+@pytest.mark.parametrize(
+    ("shape", "build"),
+    [
+        ((3, 40, 50), lambda x: ex.tanh(x @ constant(3, 50, 60))),  # a stack of matrices
+        ((3, 500), lambda x: ex.tanh(x @ constant(500, 600))),  # few rows
+        ((70, 80), lambda x: ex.tanh(constant(40, 70) @ x[:, :79])),  # blocks of a matrix that varies
+        ((80, 70), lambda x: ex.tanh(constant(40, 70) @ x.T)),  # a transposed matrix that varies
+        ((1, 16, 30, 30), lambda x: ex.tanh(ex.conv2d(x, constant(32, 16, 3, 3)))),  # stored channel by channel
+        ((1, 16, 30, 30), lambda x: by_pixel(ex.tanh(ex.conv2d(x, constant(32, 8, 3, 3), groups=2)))),
+        ((1, 16, 30, 30), lambda x: by_pixel(ex.tanh(ex.conv2d(x, constant(32, 16, 3, 3), dilation=2)))),
+    ],
+)
+def test_blas_computes_other_products(shape: tuple[int, ...], build: Callable[[ex.Expr], ex.Expr]) -> None:
+    """The operations on their results are compiled on tiles."""
+    _, program = planned(shape, build)
+    texts = [kernel.code.text for kernel in program.planned.schedule.kernels if kernel.code is not None]
+    assert not any("product_f32" in text for text in texts)
