@@ -33,9 +33,7 @@ PROGRAMS: dict[str, Callable[[], ex.Expr]] = {
     "layer norm": lambda: ex.layer_norm(ROWS, ROWS[0], ROWS[1]),
     "product": lambda: ex.relu(ROWS @ WEIGHTS + 1),
     "convolution": lambda: -ex.transpose(ex.conv2d(IMAGES, MORE[:48], padding=1), (0, 2, 3, 1)),
-    "convolution of few pixels": lambda: (
-        -ex.transpose(ex.conv2d(IMAGES[:1, :, :12, :12], MORE), (0, 2, 3, 1))
-    ),
+    "convolution of few pixels": lambda: -ex.transpose(ex.conv2d(IMAGES[:1, :, :12, :12], MORE), (0, 2, 3, 1)),
     "after a product": lambda: ex.relu(ROWS[:, :700] @ ROWS[:, :999] + ROWS[0, :999]),
     "depthwise convolution": lambda: ex.relu(ex.conv2d(IMAGES, FILTERS, padding=1, groups=32)),
     "pooling": lambda: ex.max_pool2d(IMAGES, (3, 3), strides=(1, 1)) * 2,
