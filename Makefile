@@ -15,7 +15,9 @@ ARGS   ?=
 MODEL  ?=
 
 # tests of values, which also run with compiled kernels
-COMPILED := $(addprefix tests/laws/test_,$(addsuffix .py,bound_kernels half_precision kernels movement numerics zeros)) \
+COMPILED := $(addprefix tests/laws/test_,$(addsuffix .py,bound_kernels half_precision kernels movement numerics zeros) \
+		numpy.py::test_a_function_of_an_expression_equals_numpys_or_raises_an_error \
+		shapes.py::test_operations_along_axes_of_any_shapes shapes.py::test_products_of_any_shapes) \
 	tests/soak/test_numbers.py tests/soak/test_onnx_suite.py
 
 BIN    := $(VENV)/bin

@@ -24,10 +24,12 @@ from explorer.ops.control.scan import Scan, scan_operands
 from explorer.plan.codegen.elements import has_expression, has_rows
 from explorer.plan.passes import codegen
 from explorer.run.native import library
-from explorer.testing.laws.cases import Case
+from explorer.testing.laws.cases import Case, floating
+from explorer.testing.laws.method_laws import patterns, weights_of
 from tests.golden.programs import PROGRAMS
 from tests.laws.cases import every_case
 from tests.support.native_kernels import without_compiler
+from tests.support.representatives import representatives
 
 SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3e38, -3e38, 88.8, -104.5, 0.5, 2.5, -3.0, 6.0)
 EXACT = {"abs", "floor", "ceil", "trunc", "rint", "sqrt", "maximum", "minimum"}
@@ -172,6 +174,55 @@ def test_operations_after_every_product_have_the_values_of_numpy(dtype: str) -> 
                 value = ex.evaluate(root, kernels="native", **options)
                 right = ex.evaluate(root, **options)
                 np.testing.assert_allclose(value, right, rtol=1e-5, atol=1e-5, err_msg=f"{case.operation}")
+
+
+def gradients(case: Case, dtype: str) -> list[ex.Expr]:
+    """Return the first and second gradients of an operation, if it has some."""
+    operands, indices = [ex.tensor(array) for array in case.arrays(dtype)], floating(case.example)
+    result = case.operation(*operands)
+    if case.operation.nondifferentiable or not indices or result.type.dtype != dtype:
+        return []
+    inputs = [operands[index] for index in indices]
+    first = ex.grad(result, inputs, seed=weights_of(case).astype(dtype))
+    total = sum([(gradient * (number + 0.5)).sum() for number, gradient in enumerate(first)])
+    return [*first, *ex.grad(total, inputs)]
+
+
+def batches(case: Case, dtype: str) -> list[ex.Expr]:
+    """Return the batched form of an operation for all combinations of batched operands, if it has one."""
+    results = []
+    for batched in [] if case.operation.unbatchable else patterns(len(case.example.operands)):
+        members = [case.arrays(dtype, seed) for seed in range(3)]
+        operands = [
+            np.stack(arrays) if is_batched else arrays[0]
+            for is_batched, arrays in zip(batched, zip(*members, strict=True), strict=True)
+        ]
+        results.append(case.operation.batch(3, batched, *map(ex.tensor, operands)))
+    return results
+
+
+FORMS = [(form, dtype) for form in (gradients, batches) for dtype in ("float32", "float64")]
+
+
+@pytest.mark.spec("K-4")
+@pytest.mark.parametrize(("form", "dtype"), representatives(FORMS, [(gradients, "float32"), (batches, "float32")]))
+@np.errstate(all="ignore")
+def test_gradients_and_batches_of_every_operation_have_the_values_of_numpy(form: Any, dtype: str) -> None:
+    """The kernels of many operations are one plan, so that they are compiled together."""
+    cases = [(case, root) for case in every_case() for root in form(case, dtype)]
+    tolerance, compiled = 64 * np.finfo(dtype).eps, 0
+    for first in range(0, len(cases), 200):
+        part = cases[first : first + 200]
+        plan = ex.EvalPlan(kernels="native", without=["batch"])
+        handles = [plan.register(root) for _, root in part]
+        plan.eval()
+        compiled += len(plan.recording.codes)
+        expected = ex.evaluate([root for _, root in part], without=["batch"])
+        for (case, root), handle, right in zip(part, handles, expected, strict=True):
+            value = handle.data()
+            assert value.dtype == root.type.dtype
+            np.testing.assert_allclose(value, right, rtol=tolerance, atol=tolerance, err_msg=f"{case.operation}")
+    assert compiled > 50
 
 
 @pytest.mark.spec("K-4")
