@@ -360,6 +360,7 @@ class NetSession:
         program.bind(build.bound(arrays))
         log = RunLog(program, self.builder) if _logger.isEnabledFor(logging.DEBUG) else None
         program.wait_for_devices(log is not None)
+        program.timed = False
         EXECUTORS[executor].run(program, log)
         outputs = build.outputs
         pairs = zip(leaves(outputs.values()), program.take(), strict=True)
@@ -373,6 +374,7 @@ class NetSession:
         program = self.program(build, executor, kernels)
         timings = []
         program.wait_for_devices(True)
+        program.timed = True
         for _ in range(runs):
             program.bind(build.bound(arrays))
             timings.append(EXECUTORS[executor].run(program, None))

@@ -61,6 +61,7 @@ class Compiled:
             planned = plan(roots, options)
             binding = step_binding(planned, parameters, memory or {}, updates, {} if spares is None else spares)
             self._program = Program(planned, binding)
+        self._program.timed = False
 
     def __call__(self, *arrays: Any) -> list[Any]:
         """Run the program and return read-only results; no parameter changes until ``update``."""

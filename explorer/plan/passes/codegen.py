@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from explorer.core.ir.expr import Expr
 from explorer.core.types.device import cpu
@@ -113,7 +113,8 @@ class Codegen(Pass):
         "few_elements",
         "`{result}` is computed by NumPy, because its loop has only {count:element}. C code is faster only with "
         "{least} elements or more.",
-        meaning="Calling a C function from Python takes about as long as calling NumPy's functions on few elements.",
+        meaning="The compiler takes longer than C code saves. If it runs for another kernel, the plan also has C code "
+        "of kernels of few elements, except those that NumPy computes by one call.",
     )
     many_operations = Reason(
         "many_operations",
@@ -213,48 +214,58 @@ class Codegen(Pass):
         kernels: list[Kernel] = []
         names = _Names()
         channels_last = {kernel.result.uid for kernel in graph.ordered.kernels if kernel.channels_last}
-        for kernel in graph.ordered.kernels:
+
+        def choice(kernel: Kernel, compiler_runs: bool) -> _Choice:
             facts: dict[str, Any] = {"result": kernel.result}
             if (body := _scan_body(kernel.result, graph)) is not None:
-                steps = self._steps(body, names, facts)
-                if isinstance(steps, Reason):
-                    graph.decline(self.rule, steps, facts, *kernel.nodes)
-                elif steps is not None:
-                    graph.decide(self.rule, self.steps, facts, kernel.nodes)
-                    kernel = replace(kernel, steps=steps)
-            elif _is_candidate(kernel, graph):
-                code = self._code(kernel, graph, names, channels_last, facts)
-                if isinstance(code, Reason):
-                    graph.decline(self.rule, code, facts, *kernel.nodes)
-                elif code is not None:
-                    first = kernel.nodes[0]
-                    facts |= {"function": code.name, "count": len(kernel.nodes)}
-                    if code.columns:
-                        combining = next(node for node in kernel.nodes if has_rows(node.operation))
-                        size = graph.inputs[combining.uid][0].size
-                        facts |= {"length": code.columns, "rows": size // code.columns}
-                        reason = self.compiled_columns
-                    elif any(has_rows(node.operation) for node in kernel.nodes):
-                        facts |= {"length": code.row, "rows": code.length}
-                        reason = self.compiled_rows
-                    else:
-                        facts["elements"] = kernel.result.tensor_type.size
-                        reason = self.compiled if first.operation.elementwise else self.windows
-                    if code.is_product:
-                        facts["product"] = first
-                        reason = self.product
-                    if any(read is first for read in code.reads):
-                        facts |= {"count": len(kernel.nodes) - 1, "product": first}
-                        reason = self.epilogue
-                    else:
-                        # C code needs no registers, only copies of operands, and the partial results in the arena.
-                        copies = sum([code.reads[index].type.nbytes for index, _ in (*code.packed, *code.blocked)])
-                        cost = kernel.cost._replace(workspace=kernel.cost.scratch + copies)
-                        kernel = replace(kernel, cost=cost)
-                    graph.decide(self.rule, reason, facts, kernel.nodes)
-                    kernel = replace(kernel, code=code)
+                return self._steps(body, names, facts), facts
+            if not _is_candidate(kernel, graph):
+                return None, facts
+            return self._code(kernel, graph, names, channels_last, compiler_runs, facts), facts
+
+        choices = [choice(kernel, False) for kernel in graph.ordered.kernels]
+        compiler_runs = any(isinstance(code, (KernelCode, StepsCode)) for code, _ in choices)
+        for kernel, first_choice in zip(graph.ordered.kernels, choices, strict=True):
+            is_small = first_choice[0] is self.few_elements
+            code, facts = choice(kernel, True) if is_small and compiler_runs else first_choice
+            if isinstance(code, Reason):
+                graph.decline(self.rule, code, facts, *kernel.nodes)
+            elif isinstance(code, StepsCode):
+                graph.decide(self.rule, self.steps, facts, kernel.nodes)
+                kernel = replace(kernel, steps=code)
+            elif code is not None:
+                kernel = self._compiled(kernel, code, graph, facts)
             kernels.append(kernel)
         graph.schedule = replace(graph.ordered, kernels=tuple(kernels))
+
+    def _compiled(self, kernel: Kernel, code: KernelCode, graph: PlanGraph, facts: dict[str, Any]) -> Kernel:
+        """Return a kernel with its code, and record the decision."""
+        first = kernel.nodes[0]
+        facts |= {"function": code.name, "count": len(kernel.nodes)}
+        if code.columns:
+            combining = next(node for node in kernel.nodes if has_rows(node.operation))
+            size = graph.inputs[combining.uid][0].size
+            facts |= {"length": code.columns, "rows": size // code.columns}
+            reason = self.compiled_columns
+        elif any(has_rows(node.operation) for node in kernel.nodes):
+            facts |= {"length": code.row, "rows": code.length}
+            reason = self.compiled_rows
+        else:
+            facts["elements"] = kernel.result.tensor_type.size
+            reason = self.compiled if first.operation.elementwise else self.windows
+        if code.is_product:
+            facts["product"] = first
+            reason = self.product
+        if any(read is first for read in code.reads):
+            facts |= {"count": len(kernel.nodes) - 1, "product": first}
+            reason = self.epilogue
+        else:
+            # C code needs no registers, only copies of operands, and the partial results in the arena.
+            copies = sum([code.reads[index].type.nbytes for index, _ in (*code.packed, *code.blocked)])
+            cost = kernel.cost._replace(workspace=kernel.cost.scratch + copies)
+            kernel = replace(kernel, cost=cost)
+        graph.decide(self.rule, reason, facts, kernel.nodes)
+        return replace(kernel, code=code)
 
     def counts(self, graph: PlanGraph) -> Mapping[str, int]:
         """Return the number of kernels that have code."""
@@ -267,11 +278,13 @@ class Codegen(Pass):
         graph: PlanGraph,
         names: _Names,
         channels_last: Container[int],
+        compiler_runs: bool,
         facts: dict[str, Any],
     ) -> KernelCode | Reason | None:
         """Return the code of a kernel, or the reason why it has none, whose facts are added to ``facts``.
 
-        Returns None for a product that BLAS computes, without other operations.
+        With ``compiler_runs``, code of another kernel is compiled. Returns None for a product that BLAS computes,
+        without other operations.
         """
         result, nodes = kernel.result, kernel.nodes
         spec = _spec(kernel, graph, channels_last)
@@ -292,7 +305,8 @@ class Codegen(Pass):
         if combining:
             size = graph.inputs[combining[0].uid][0].size
             least = least_elements(others, size, kernel.cost.flops)
-        if size < least:
+        saves_calls = len(others) > 1 or bool(combining)
+        if size < least and not (compiler_runs and saves_calls and size):
             facts |= {"count": size, "least": least}
             return self.few_elements
         if len(nodes) > _OPERATIONS:
@@ -330,6 +344,10 @@ class Codegen(Pass):
         functions = " and ".join([function.name for function in code.functions])
         facts |= {"functions": functions, "count": len(operations), "steps": body.scan.length}
         return code
+
+
+_Choice: TypeAlias = tuple[KernelCode | StepsCode | Reason | None, dict[str, Any]]
+"""code of a kernel, or the reason why it has none, and the facts of the decision; None: the pass does not apply"""
 
 
 def _scan_body(node: Expr, graph: PlanGraph) -> ScanBody | None:

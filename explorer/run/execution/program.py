@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import nullcontext
 from dataclasses import replace
 from time import perf_counter_ns
 from typing import Any
@@ -43,7 +44,8 @@ from explorer.run.kernels.fused_reduction import FusedReduction
 from explorer.run.kernels.in_sequence import InSequence
 from explorer.run.kernels.runners import BoundStep, ComputeOnce, Runner, Values, copy_into, single
 from explorer.run.kernels.tiled_epilogue import TiledEpilogue
-from explorer.run.native.library import Library, library_of, notes
+from explorer.run.native.library import Function, Library, library_of, notes
+from explorer.run.native.native_call import NativeCall, joined
 from explorer.run.native.native_epilogue import NativeEpilogue
 from explorer.run.native.native_kernel import NativeKernel
 from explorer.run.native.native_steps import NativeSteps
@@ -103,6 +105,8 @@ class Program:
         self._other_runners: list[tuple[Runner, int]] = []
         self.bound: BoundRun | None = None
         """bound calls of all kernels, once two runs on one thread have determined all addresses"""
+        self.timed = True
+        """whether executors measure the time of each kernel; if not, one call runs consecutive compiled kernels"""
         self._last_scratch: Array | None = None
         """scratch memory of the thread of the last run that was not bound"""
         self.single_threaded = any(getattr(runner, "shared", False) for runner, _ in runners) or (
@@ -400,8 +404,11 @@ class Program:
         """Bind the calls for later runs, if the previous run was on the same thread."""
         memory = scratch_memory()
         if self._last_scratch is memory and (self.bound is None or self.bound.kernels_bound):
-            self.bound = BoundRun(self.runners, self.values)
+            self.bound = self._bound_run(self.runners)
         self._last_scratch = memory
+
+    def _bound_run(self, runners: Sequence[tuple[Runner, int]]) -> BoundRun:
+        return BoundRun(runners, self.values, None if self._library is None else self._library.run_calls)
 
     def take(self) -> list[Any]:
         """Return the results of the run, without new values of parameters, as read-only arrays.
@@ -429,20 +436,20 @@ class Program:
 
         Raises RunError if memory runs out, which leaves the values unusable; nothing else can fail.
         """
-        times: list[int] = []
-        bound = self._bound_updates
+        bound, index = self._bound_updates, 0
         try:
-            with np.errstate(all="ignore"):
-                if bound is not None and bound.is_of(self._updates):
-                    bound.run(times)
-                else:
-                    times.append(0)
+            if bound is not None and bound.is_of(self._updates):
+                with nullcontext() if bound.is_compiled else np.errstate(all="ignore"):
+                    bound.run()
+            else:
+                with np.errstate(all="ignore"):
                     for runner, slot in self._updates:
                         self.values[slot] = runner(self.values)
-                        times.append(0)
-                    self._bound_updates = BoundRun(self._updates, self.values)
+                        index += 1
+                self._bound_updates = self._bound_run(self._updates)
         except Exception as error:
-            index, operation = len(times) - 1, bound.take_failed() if bound is not None else None
+            failed_step = bound.take_failed() if bound is not None else None
+            index, operation = failed_step or (index, None)
             failed = failure(self._full_plan, len(self.runners) + index, self._updates[index][0], error, operation)
             raise RunError(
                 f"an update in place: {failed.given}",
@@ -545,11 +552,13 @@ class BoundRun:
     """Bound calls of all kernels in schedule order, for the thread that creates them.
 
     It is created right after a run, when ``values`` contains the results. Results of bound kernels stay there, at fixed
-    addresses.
+    addresses. ``run_calls`` is the C function that makes calls of compiled kernels in sequence.
     """
 
-    def __init__(self, runners: Sequence[tuple[Runner, int]], values: Values) -> None:
-        self._failed: Expr | None = None
+    def __init__(
+        self, runners: Sequence[tuple[Runner, int]], values: Values, run_calls: Function | None = None
+    ) -> None:
+        self._failed: tuple[int, Expr | None] | None = None
         self.kernels_bound = 0
         self._runners = runners
         self._kernels: list[list[BoundStep]] = []
@@ -561,6 +570,9 @@ class BoundRun:
             else:
                 self.kernels_bound += 1
             self._kernels.append(steps)
+        self._steps = _joined(self._kernels, run_calls)
+        self.is_compiled = all(isinstance(call, NativeCall) for _, (call, _, _) in self._steps)
+        """whether all kernels are C functions"""
         # Registers are in the thread's scratch memory, at the same offsets in each run.
         self._memory = scratch_memory()
 
@@ -568,12 +580,15 @@ class BoundRun:
         """Return whether this thread may use this instance: neither ``runners`` nor its scratch memory has changed."""
         return self._runners is runners and self._memory is scratch_memory()
 
-    def take_failed(self) -> Expr | None:
-        """Return and clear the operation that raised an error; None if the kernel itself stores it."""
+    def take_failed(self) -> tuple[int, Expr | None] | None:
+        """Return and clear the index of the kernel that raised an error, and its failed operation.
+
+        The operation is None if the kernel itself stores it.
+        """
         failed, self._failed = self._failed, None
         return failed
 
-    def run(self, times: list[int]) -> None:
+    def run_timed(self, times: list[int]) -> None:
         """Run all kernels; append to ``times`` the start time of the run, and then the end time of each kernel."""
         note = times.append
         step: BoundStep | None = None
@@ -587,8 +602,44 @@ class BoundRun:
                         copy_into(target, value)
                 note(perf_counter_ns())
         except Exception:
-            self._failed = None if step is None else step[2]
+            self._failed = len(times) - 1, None if step is None else step[2]
             raise
+
+    def run(self) -> None:
+        """Run all kernels without measuring times, and consecutive compiled kernels by one call."""
+        index, step = 0, None
+        try:
+            for index, step in self._steps:  # noqa: B007
+                call, target, _ = step
+                value = call()
+                if value is not target and target is not None:
+                    copy_into(target, value)
+        except Exception:
+            self._failed = index, None if step is None else step[2]
+            raise
+
+
+_JOINED = 32
+"""maximum number of compiled kernels that one call runs, since Python handles interrupts only between calls"""
+
+
+def _joined(kernels: Sequence[list[BoundStep]], run_calls: Function | None) -> list[tuple[int, BoundStep]]:
+    """Return (index of the kernel, step) for all steps; consecutive calls of C functions become one step."""
+    steps: list[tuple[int, BoundStep]] = []
+    calls: list[NativeCall] = []
+    for index, kernel in enumerate(kernels):
+        for step in kernel:
+            call = step[0]
+            if run_calls is None or not isinstance(call, NativeCall):
+                calls = []
+                steps.append((index, step))
+            elif calls and len(calls) < _JOINED:
+                calls.append(call)
+                steps[-1] = steps[-1][0], (joined(run_calls, calls), None, None)
+            else:
+                calls = [call]
+                steps.append((index, step))
+    return steps
 
 
 def _store(runner: Runner, values: Values, slot: int) -> None:

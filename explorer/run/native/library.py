@@ -51,6 +51,20 @@ FLAGS = (
     # compilers use half the width of AVX-512 by default; on processors without it, this changes nothing
     *(["-mprefer-vector-width=512"] if platform.machine() in ("x86_64", "AMD64") else []),
 )
+RUN_CALLS = """\
+struct call {
+    void (*function)(void *const *arrays, int64_t start, int64_t stop);
+    void *const *arrays;
+    int64_t start, stop;
+};
+
+void run_calls(const struct call *calls, int64_t start, int64_t stop) {
+    for (int64_t i = start; i < stop; i++) {
+        calls[i].function(calls[i].arrays, calls[i].start, calls[i].stop);
+    }
+}
+"""
+"""C function that makes calls of kernels' functions in sequence, so that Python calls a C function only once"""
 _SECONDS = 60.0
 """time limit of the compiler"""
 _NAMES = ("cc", "gcc", "clang")
@@ -79,17 +93,17 @@ class Library:
         self.waited = 0
         """ns for which a thread waited for the compiler"""
         if (found := compiler()) is None:
-            self._result = _Result({}, NO_COMPILER)
+            self._result = _Result({}, None, NO_COMPILER)
         else:
             self.compiler = found.name
-            self._begin(found, "\n".join([FUNCTIONS, *[text for _, text in codes]]))
+            self._begin(found, "\n".join([FUNCTIONS, *[text for _, text in codes], RUN_CALLS]))
 
     def _begin(self, found: Compiler, source: str) -> None:
         try:
             folder = _own(cache_folder())
         except (OSError, RuntimeError) as error:
             reason = f"there is no folder for compiled code, which XDG_CACHE_HOME sets: {error}."
-            self._result = _Result({}, reason)
+            self._result = _Result({}, None, reason)
             return
         try:
             self._work = _Work(found, source, folder)
@@ -101,6 +115,11 @@ class Library:
     def functions(self) -> Mapping[str, Function]:
         """Functions by name, when the compiler has ended; none if they could not be built."""
         return self._ended().functions
+
+    @property
+    def run_calls(self) -> Function | None:
+        """Function of the code ``RUN_CALLS``, when the compiler has ended; None if there are no functions."""
+        return self._ended().run_calls
 
     @property
     def obstacle(self) -> str:
@@ -125,7 +144,8 @@ class Library:
     def _built(self, work: _Work) -> _Result:
         try:
             loaded = work.loaded()
-            return _Result({name: _function(loaded, name) for name in self._names}, "")
+            functions = {name: _function(loaded, name) for name in self._names}
+            return _Result(functions, _function(loaded, "run_calls"), "")
         except (OSError, AttributeError, subprocess.SubprocessError) as error:
             return self._failed(error)
 
@@ -134,14 +154,15 @@ class Library:
         self._lock = threading.Lock()
         if self._work is not None:
             self._work.disown()
-            self._result = _Result({}, f"this process was forked while {self.compiler} ran.")
+            self._result = _Result({}, None, f"this process was forked while {self.compiler} ran.")
 
     def _failed(self, error: Exception) -> _Result:
-        return _Result({}, f"{self.compiler} failed: {_message(error)}")
+        return _Result({}, None, f"{self.compiler} failed: {_message(error)}")
 
 
 class _Result(NamedTuple):
     functions: Mapping[str, Function]
+    run_calls: Function | None
     obstacle: str
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tiles import Index
 from explorer.core.types.tensor_type import Array, Shape
 from explorer.plan.codegen.kernel_code import KernelCode
 from explorer.run.native.library import Library
+from explorer.run.native.native_call import address_of, native_call
 from explorer.run.native.native_kernel import arranged
 
 
@@ -34,15 +34,13 @@ class NativeEpilogue:
         inputs = [array_of(read) for read in self._code.reads]
         arrays = [arranged(array, strides) for array, strides in zip(inputs, self._code.strides, strict=False)]
         copies = [array for array, given in zip(arrays, inputs, strict=True) if array is not given]
-        addresses = [array.__array_interface__["data"][0] for array in (*arrays, out)]
+        addresses = [address_of(array) for array in (*arrays, out)]
 
         def calls(index: Index) -> list[Callable[[], None]]:
             rows, part = tile_rows(index, out.shape, self._order)
             bounds = (ctypes.c_int64 * 2)(*part)
             passed = (ctypes.c_void_p * (len(addresses) + 1))(*addresses, ctypes.addressof(bounds))
-            pointer = ctypes.c_void_p(ctypes.addressof(passed))
-            vars(pointer)["alive"] = passed, bounds, copies  # their addresses are passed
-            return [partial(function, pointer, ctypes.c_int64(start), ctypes.c_int64(stop)) for start, stop in rows]
+            return [native_call(function, passed, row, (bounds, copies)) for row in rows]
 
         return calls, bool(copies)
 

@@ -17,6 +17,7 @@ from explorer.plan.schedule.schedule import Kernel
 from explorer.run.kernels.elementwise_chain import flattened
 from explorer.run.kernels.runners import BoundStep, Runner, Values, run_all
 from explorer.run.native.library import Function, Library
+from explorer.run.native.native_call import NativeCall, address_of, native_call
 from explorer.run.runtime.memory import allocate
 from explorer.run.runtime.thread_pool import worth_sharing
 
@@ -139,20 +140,12 @@ class _BoundFunction:
     """Calls of a C function on arrays, one for each part; the last array is the result."""
 
     def __init__(self, function: Function, arrays: Sequence[Array], parts: Sequence[tuple[int, int]]) -> None:
-        self._addresses = (ctypes.c_void_p * len(arrays))(*map(_address, arrays))
-        pointer = ctypes.c_void_p(ctypes.addressof(self._addresses))
-        self.tasks: list[Callable[[], None]] = [
-            functools.partial(function, pointer, ctypes.c_int64(first), ctypes.c_int64(last)) for first, last in parts
-        ]
+        self._addresses = (ctypes.c_void_p * len(arrays))(*map(address_of, arrays))
+        self.tasks: list[NativeCall] = [native_call(function, self._addresses, part) for part in parts]
 
     def write_to(self, out: Array) -> None:
         """Write the result to ``out`` from now on, which has the memory layout of the previous result."""
-        self._addresses[-1] = _address(out)
-
-
-def _address(array: Array) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
+        self._addresses[-1] = address_of(out)
 
 
 def arranged(array: Array, required: Sequence[tuple[int, int]]) -> Array:

@@ -44,6 +44,17 @@ def least_of(kernel: Kernel) -> int:
     return LEAST // max(len(in_loop(kernel)), 1)
 
 
+def saves_calls(kernel: Kernel) -> bool:
+    """Return whether NumPy computes a kernel, without its product, by several calls or by a reduction."""
+    return len(in_loop(kernel)) > 1 or any(not node.operation.elementwise for node in in_loop(kernel))
+
+
+def is_small_beside_code(claim: Claim, kernel: Kernel) -> bool:
+    """Return whether the compiler also runs for another kernel, and a kernel saves calls of NumPy."""
+    others = [each for each in claim.planned.schedule.kernels if each is not kernel and each.functions]
+    return bool(others) and kernel.result.tensor_type.size > 0 and saves_calls(kernel)
+
+
 @of_decision(Codegen.compiled)
 def compiled(claim: Claim) -> Facts:
     kernel = kernel_of(claim)
@@ -51,7 +62,7 @@ def compiled(claim: Claim) -> Facts:
     assert len(kernel.code.lines) == len(kernel.nodes)
     assert all(isinstance(node.operation, Elementwise) and has_expression(node.operation) for node in kernel.nodes)
     size = kernel.result.tensor_type.size
-    assert size >= least_of(kernel)
+    assert size >= least_of(kernel) or is_small_beside_code(claim, kernel)
     return {
         "result": kernel.result,
         "function": kernel.code.name,
@@ -81,7 +92,7 @@ def windows(claim: Claim) -> Facts:
     assert [*computed] == [node.uid for node in kernel.nodes]
     assert not kernel.nodes[0].operation.elementwise
     size = kernel.result.tensor_type.size
-    assert size >= least_of(kernel)
+    assert size >= least_of(kernel) or is_small_beside_code(claim, kernel)
     return {"result": kernel.result, "function": kernel.code.name, "count": len(kernel.nodes), "elements": size}
 
 
@@ -93,7 +104,7 @@ def epilogue(claim: Claim) -> Facts:
     assert product.operation.is_tileable
     assert [node.uid for _, node in kernel.code.lines] == [node.uid for node in others]
     size = kernel.result.tensor_type.size
-    assert size >= least_of(kernel)
+    assert size >= least_of(kernel) or is_small_beside_code(claim, kernel)
     facts = {"function": kernel.code.name, "count": len(others), "elements": size}
     return {"result": kernel.result, "product": product, **facts}
 
@@ -243,7 +254,7 @@ def columns(claim: Claim) -> Facts:
 @of_decision(Codegen.no_expression)
 def no_expression(claim: Claim) -> Facts:
     kernel = kernel_of(claim)
-    assert kernel.result.tensor_type.size >= least_of(kernel)
+    assert kernel.result.tensor_type.size >= least_of(kernel) or is_small_beside_code(claim, kernel)
     first = next(node for node in in_loop(kernel) if not getattr(node.operation, "c", ""))
     assert not isinstance(first.operation, Elementwise) or not has_expression(first.operation)
     return {"result": kernel.result, "operation": first.operation.label}
@@ -291,6 +302,8 @@ def few_elements(claim: Claim) -> Facts:
         calls = sum([len(node.operation.c_rows) or 1 for node in kernel.nodes])
         least = max(2**11 // (max(kernel.cost.flops // max(size, 1), 1) * calls), 1)
     assert size < least
+    if any(each.functions for each in claim.planned.schedule.kernels):
+        assert not size or isinstance(kernel.result.operation, Scan) or not saves_calls(kernel)
     return {"result": kernel.result, "count": size, "least": least}
 
 

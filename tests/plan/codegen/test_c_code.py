@@ -164,6 +164,19 @@ def test_kernels_without_code_are_declined_with_the_reason(build: Any, code: str
     assert code in declined(build(ex.tensor(np.ones((100, 100), np.float32))))
 
 
+@pytest.mark.spec("K-3", "K-8")
+def test_kernels_of_few_elements_are_compiled_if_the_compiler_runs_for_another_kernel() -> None:
+    """Except those that NumPy computes by one call, or that have no elements."""
+    x, w = ex.tensor(np.ones((100, 100), np.float32)), ex.tensor(np.ones((100, 2), np.float32))
+    few = ex.tanh(x[:2]) + 1
+    assert [len(code.lines) for code in codes(few)] == []
+    assert sorted(len(code.lines) for code in codes([few, ex.tanh(x) * 3 - 2])) == [2, 3]
+    assert declined([few, ex.tanh(x) * 3 - 2]) == []
+    assert declined([few[:0] * 2 - 1, ex.tanh(x) * 3 - 2]) == ["few_elements"]
+    assert declined([ex.tanh(x) * 3 - 2, x @ w + w[0]]) == ["few_elements"]
+    assert declined([ex.tanh(x) * 3 - 2, x @ w * 2 + w[0]]) == []
+
+
 @pytest.mark.spec("K-3")
 def test_kernels_that_users_define_are_called() -> None:
     """Neither a replaced kernel nor a subclass's own kernel is compiled from the C expression of its base class."""

@@ -23,6 +23,7 @@ from explorer.run.runtime.timing import Timing
 def run_simple(program: Program, watch: Observer | None = None) -> Timing:
     """Run all kernels in the order of the schedule.
 
+    Times are empty if the program is not ``timed``.
     Floating-point events (division by zero, overflow, NaN) give no warnings. The first failure stops the run and is
     raised as RunError. After an interrupt, the program can run again.
     """
@@ -39,10 +40,9 @@ def run_simple(program: Program, watch: Observer | None = None) -> Timing:
         raise
     except Exception as error:
         program.forget()
-        index = len(times) - 1
-        runner, bound = program.runners[index][0], program.bound
-        failed_node = bound.take_failed() if bound is not None else None
-        raise failure(program.planned, index, runner, error, failed_node) from error
+        failed = program.bound.take_failed() if program.bound is not None else None
+        index, failed_node = failed or (len(times) - 1, None)
+        raise failure(program.planned, index, program.runners[index][0], error, failed_node) from error
     except BaseException:
         program.forget()
         raise
@@ -53,7 +53,10 @@ def run_simple(program: Program, watch: Observer | None = None) -> Timing:
 def _run(program: Program, times: list[int]) -> None:
     bound = program.bound
     if bound is not None and bound.kernels_bound and bound.is_of(program.runners):
-        bound.run(times)
+        if program.timed:
+            bound.run_timed(times)
+        else:
+            bound.run()
         return
     values, note = program.values, times.append
     clock = program.clock if program.libraries else perf_counter_ns
