@@ -60,7 +60,7 @@ def rows(x: Any, count: int = 3) -> Any:
     return x
 
 
-@pytest.mark.spec("K-7")
+@pytest.mark.spec("K-6")
 def test_consecutive_compiled_kernels_are_one_call(compiler: None) -> None:
     program, memory = program_of(rows)
     reference, other = program_of(rows, timed=True)
