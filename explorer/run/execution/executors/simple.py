@@ -42,7 +42,8 @@ def run_simple(program: Program, watch: Observer | None = None) -> Timing:
         program.forget()
         failed = program.bound.take_failed() if program.bound is not None else None
         index, failed_node = failed or (len(times) - 1, None)
-        raise failure(program.planned, index, program.runners[index][0], error, failed_node) from error
+        runner = program.runners[index][0]
+        raise failure(program.planned, index, runner, error, failed_node) from error
     except BaseException:
         program.forget()
         raise
