@@ -36,7 +36,6 @@ INLINE f64 muladd_f64(f64 a, f64 b, f64 c) { return a * b + c; }
 
 INLINE int32_t bits_of(f32 x) { int32_t bits; memcpy(&bits, &x, 4); return bits; }
 INLINE f32 from_bits(int32_t bits) { f32 x; memcpy(&x, &bits, 4); return x; }
-INLINE f32 power_of_two(int32_t n) { return from_bits((int32_t)((uint32_t)(n + 127) << 23)); }
 
 INLINE f32 abs_f32(f32 x) { return __builtin_fabsf(x); }
 INLINE f64 abs_f64(f64 x) { return __builtin_fabs(x); }
@@ -63,40 +62,37 @@ INLINE f64 finite_f64(f64 x) { return minimum_f64(maximum_f64(x, -0x1.ffffffffff
 
 /* (e^r - 1 - r) / r^2 for |r| <= log(2) / 2 */
 INLINE f32 exp_series(f32 r) {
-    f32 p = 0.000197900634f;
-    p = MULADD(p, r, 0.00139449432f);
-    p = MULADD(p, r, 0.00833349861f);
-    p = MULADD(p, r, 0.0416662917f);
-    p = MULADD(p, r, 0.166666657f);
-    return MULADD(p, r, 0.5f);
+    f32 p = 0.00138201378f;
+    p = MULADD(p, r, 0.00836868584f);
+    p = MULADD(p, r, 0.0416682735f);
+    p = MULADD(p, r, 0.166665211f);
+    return MULADD(p, r, 0.49999994f);
 }
 
-/* e^x = 2^n * e^r with |r| <= log(2) / 2; 2^n is multiplied in two steps, so that subnormal results are rounded once */
+/* e^x = 2^n * e^r with |r| <= log(2) / 2, as 2^(n + shift) * e^r * scale with scale = 2^-shift and n + shift from -126 to
+ * 127. Adding 1.5 * 2^23 rounds to an integer, which the low bits hold. */
+INLINE f32 scaled_exp(f32 x, f32 shift, f32 scale) {
+    f32 magic = 0x1.8p+23f + 127.0f + shift;
+    f32 shifted = MULADD(x, 0x1.715476p+0f, magic);
+    f32 n = shifted - magic;
+    f32 r = MULADD(n, -0x1.62e4p-1f, x); /* log(2), in two parts */
+    r = MULADD(n, -0x1.7f7d1cp-20f, r);
+    f32 p = MULADD(exp_series(r), r * r, r) + 1.0f;
+    return p * from_bits((int32_t)((uint32_t)bits_of(shifted) << 23)) * scale;
+}
+
 INLINE f32 exp_f32(f32 x) {
     x = x > 89.0f ? 89.0f : x;
     x = x < -104.0f ? -104.0f : x;
-    f32 shifted = x * 0x1.715476p+0f + 0x1.8p+23f; /* adding 1.5 * 2^23 rounds to an integer, which the low bits hold */
-    f32 n = shifted - 0x1.8p+23f;
-    int32_t exponent = (int32_t)((uint32_t)bits_of(shifted) - (uint32_t)bits_of(0x1.8p+23f));
-    f32 high = MULADD(n, -0x1.62e4p-1f, x); /* log(2), in two parts */
-    f32 r = MULADD(n, -0x1.7f7d1cp-20f, high);
-    f32 rest = MULADD(n, -0x1.7f7d1cp-20f, high - r); /* rounding error of r */
-    f32 p = MULADD(exp_series(r), r * r, rest);
-    f32 sum = 1.0f + r;
-    p = sum + ((1.0f - sum) + r + p); /* with the rounding error of the sum */
-    int32_t half = exponent >> 1;
-    return p * power_of_two(half) * power_of_two((int32_t)((uint32_t)exponent - (uint32_t)half));
+    return scaled_exp(x, x > 0.0f ? -64.0f : 64.0f, x > 0.0f ? 0x1p+64f : 0x1p-64f);
 }
 
-/* exp of a number that is not positive, or infinity: 2^64 is a factor of the power of two, so that it is never subnormal */
+/* exp of a number that is not positive */
+INLINE f32 exp_negative(f32 x) { return scaled_exp(x < -104.0f ? -104.0f : x, 64.0f, 0x1p-64f); }
+
+/* exp of a number that is not positive, or infinity */
 INLINE f32 exp_nonpositive_f32(f32 x) {
-    f32 bounded = x < -104.0f ? -104.0f : x;
-    f32 shifted = MULADD(bounded, 0x1.715476p+0f, 0x1.8p+23f + 191.0f); /* 191 = 127 + 64 */
-    f32 n = shifted - (0x1.8p+23f + 191.0f);
-    f32 r = MULADD(n, -0x1.62e4p-1f, bounded);
-    r = MULADD(n, -0x1.7f7d1cp-20f, r);
-    f32 p = MULADD(exp_series(r), r * r, r) + 1.0f;
-    f32 y = p * from_bits((int32_t)((uint32_t)bits_of(shifted) << 23)) * 0x1p-64f;
+    f32 y = exp_negative(x);
     return x > 0.0f ? INFINITY : y;
 }
 
@@ -138,35 +134,40 @@ INLINE f32 tanh_f32(f32 x) {
     f32 m = MULADD(power, p, power - 1.0f);
     f32 y = m / (m + 2.0f);
     y = m < 0.7f ? MULADD(0.5f * m, -y, 0.5f * m) : y; /* m / 2 - m / 2 * y is the same, with smaller rounding errors */
-    return __builtin_copysignf(x != x ? x : y, x);
+    return __builtin_copysignf(y, x);
 }
 
 INLINE f32 sigmoid_f32(f32 x) {
-    f32 e = exp_nonpositive_f32(-abs_f32(x)); /* at most 1, so nothing overflows */
+    f32 e = exp_negative(-abs_f32(x)); /* at most 1, so nothing overflows */
     f32 y = 1.0f / (1.0f + e);
     return x < 0.0f ? MULADD(-e, e * y, e) : y; /* e / (1 + e) is e - e * e / (1 + e), which is rounded less */
 }
 
 INLINE f32 erf_f32(f32 x) {
     f32 size = abs_f32(x), square = x * x;
-    f32 p = -0.000595373625f;
-    p = MULADD(p, square, 0.00498593925f);
-    p = MULADD(p, square, -0.0267617181f);
-    p = MULADD(p, square, 0.112816826f);
-    p = MULADD(p, square, -0.376124799f);
+    f32 p = 6.52477102e-05f;
+    p = MULADD(p, square, -0.000756105117f);
+    p = MULADD(p, square, 0.00513108401f);
+    p = MULADD(p, square, -0.0268200189f);
+    p = MULADD(p, square, 0.112826794f);
+    p = MULADD(p, square, -0.376125365f);
     p = MULADD(p, square, 0.128379151f);
-    f32 near = MULADD(p, size, size);
-    f32 t = size > 4.0f ? 4.0f : size; /* -log(1 - erf(t)) is t * q(t) */
-    f32 q = 0.0000104329374f;
-    q = MULADD(q, t, -0.000314856443f);
-    q = MULADD(q, t, 0.00361033553f);
-    q = MULADD(q, t, -0.0236945525f);
-    q = MULADD(q, t, 0.106159031f);
-    q = MULADD(q, t, 0.635198057f);
-    q = MULADD(q, t, 1.12863708f);
-    f32 far = 1.0f - exp_f32(-q * t);
-    far = x != x ? x : far;
-    return __builtin_copysignf(size < 0.93f ? near : far, x);
+    f32 near = MULADD(p, x, x);
+    f32 u = (size > 3.885f ? 3.885f : size) - 2.56f; /* from here on the result rounds to 1 */
+    f32 q = -8.89444709e-06f;
+    q = MULADD(q, u, 1.39362874e-05f);
+    q = MULADD(q, u, 7.24323327e-05f);
+    q = MULADD(q, u, -0.000235442581f);
+    q = MULADD(q, u, 0.000148820298f);
+    q = MULADD(q, u, 0.000668878201f);
+    q = MULADD(q, u, -0.00255650072f);
+    q = MULADD(q, u, 0.00513835996f);
+    q = MULADD(q, u, -0.00693124812f);
+    q = MULADD(q, u, 0.00649224827f);
+    q = MULADD(q, u, -0.00411664136f);
+    q = MULADD(q, u, 0.00160774565f);
+    q = MULADD(q, u, 0.999705851f);
+    return size > 1.2f ? __builtin_copysignf(q, x) : near;
 }
 
 INLINE uint64_t bits_of_f64(f64 x) { uint64_t bits; memcpy(&bits, &x, 8); return bits; }

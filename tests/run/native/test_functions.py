@@ -89,3 +89,15 @@ def test_a_function_is_within_2_ulp(name: str, dtype: str, compiler: None) -> No
     unit = np.exp2(np.maximum(np.frexp(np.abs(exact[finite]))[1] - digits, least).astype(wide))
     error = np.abs(result[finite].astype(wide) - exact[finite]) / unit
     assert error.max() <= (2 if dtype == "float32" else _LIMIT), (name, x[finite][error.argmax()])
+
+
+@pytest.mark.spec("K-4")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["erf", "sigmoid", "tanh"])
+def test_a_function_reaches_its_limit(name: str, dtype: str, compiler: None) -> None:
+    """Functions that tend to 1 are 1 for large numbers, not 1 - 1 ulp: GELU of -100 is x * (erf(x) + 1) = 0."""
+    large = np.array([40, 1e30, np.inf], dtype)
+    np.testing.assert_array_equal(applied(name, large), 1)
+    if name != "sigmoid":
+        np.testing.assert_array_equal(applied(name, -large), -1)
+    assert np.all(np.abs(applied(name, np.linspace(0, 40, 100_001, dtype=dtype))) <= 1)
