@@ -71,6 +71,7 @@ def plan(roots: Sequence[Expr], options: Options | None = None, reusable: Reusab
     _report_recorded(graph)
     names: set[str] = set()
     changed: set[str] = set()
+    callback = current_callback()
     for step in options.passes:
         planning_pass = pass_of(step)
         # Nothing that the pass depends on has changed, so its stage would be empty.
@@ -83,10 +84,13 @@ def plan(roots: Sequence[Expr], options: Options | None = None, reusable: Reusab
         # A call that was not inlined is one kernel; its working memory is given by the schedule of its body.
         if planning_pass.kind == "order":
             graph.note(_plans_of_bodies(graph, options))
+        if callback is not None:
+            callback(Progress("planning", f"{planning_pass.name} ({counted_text(len(graph.live), 'node')})"))
         if _run(planning_pass, name, graph):
             # Use the name of the stage, so that a step can also depend on a repeated pass, such as "simplify again".
             changed.add(name)
-    graph.note(ReusableValues())  # values that were not reused must not be kept as long as the plan
+    if reusable is not None:
+        graph.note(ReusableValues())  # values that were not reused must not be kept as long as the plan
     return Plan(graph, graph.scheduled, options, (time.perf_counter() - started) * 1e6)
 
 
@@ -147,15 +151,8 @@ def _report_recorded(graph: PlanGraph) -> None:
         watcher(graph)
 
 
-def _report_progress(name: str, graph: PlanGraph) -> None:
-    callback = current_callback()
-    if callback is not None:
-        callback(Progress("planning", f"{name} ({counted_text(len(graph.live), 'node')})"))
-
-
 def _run(planning_pass: Pass, name: str, graph: PlanGraph) -> bool:
     """Run a pass and end its stage; return whether it replaced nodes. If so, other passes may have work again."""
-    _report_progress(planning_pass.name, graph)
     started, first, substitution_count = time.perf_counter(), len(graph.decisions), len(graph.substitutions)
     planning_pass.run(graph)
     # Refreshing takes no time if the pass changed nothing. Without it, the next pass would see outdated lists and

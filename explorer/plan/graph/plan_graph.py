@@ -300,6 +300,7 @@ class PlanGraph:
                 continue
             operands, replacements = last_inputs.get(uid), replaced_since
             if operands is None:
+                # Passes have recorded this node since the last refresh.
                 operands, replacements = node.operands, replaced
             if not operands:
                 inputs[uid] = operands

@@ -189,20 +189,21 @@ class LiveRanges(NamedTuple):
 def live_ranges(ordered: OrderedKernels) -> LiveRanges:
     """Return the owner of each value's memory, and the end of each owner's live range."""
     owner_of: dict[int, Expr] = {}
-    last_uses: dict[int, LastUse] = {}
+    uses: dict[int, list[int]] = {}
+    """uid of an owner → the fields of its `LastUse`, up to the current kernel"""
     for index, (kernel, runs_until) in enumerate(zip(ordered.kernels, ordered.runs_until, strict=True)):
-        result = kernel.nodes[-1]
-        owner_of[result.uid] = (
-            owner_of.get(kernel.reads[0].uid, kernel.reads[0]) if kernel.is_view and kernel.reads else result
-        )
-        for read in kernel.reads:
-            uid = owner_of.get(read.uid, read).uid
-            use = last_uses.get(uid)
+        reads, result = kernel.reads, kernel.nodes[-1]
+        owner_of[result.uid] = owner_of.get(reads[0].uid, reads[0]) if reads and kernel.is_view else result
+        for read in reads:
+            owner = owner_of.get(read.uid)
+            uid = read.uid if owner is None else owner.uid
+            use = uses.get(uid)
             if use is None:
-                last_uses[uid] = LastUse(index, runs_until, -1)
-            else:
-                # A kernel that reads two views of one value is only one reader, and does not precede itself.
-                before = use.before if use.reader == index else use.dead
-                last_uses[uid] = LastUse(index, max(use.dead, runs_until), before)
+                uses[uid] = [index, runs_until, -1]
+            # A kernel that reads two views of one value is only one reader, and does not precede itself.
+            elif use[0] != index:
+                dead = use[1]
+                use[:] = index, runs_until if runs_until > dead else dead, dead
+    last_uses = {uid: LastUse(*use) for uid, use in uses.items()}
     returned = {owner_of[root.uid].uid for root in ordered.roots if root.uid in owner_of}
     return LiveRanges(owner_of, last_uses, returned)

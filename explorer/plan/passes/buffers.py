@@ -105,9 +105,10 @@ class Buffers(Pass):
 
     def run(self, graph: PlanGraph) -> None:
         """Assign buffers, choose the smaller layout, and complete the schedule."""
-        kernels = with_copies(graph.ordered.kernels, self.cost_model)
-        updates = graph.notes(Updates).parameters
-        ordered = replace(graph.ordered, kernels=kernels)
+        ordered, updates = graph.ordered, graph.notes(Updates).parameters
+        kernels = with_copies(ordered.kernels, self.cost_model)
+        if kernels != ordered.kernels:
+            ordered = replace(ordered, kernels=kernels)
         # Views own no memory, constants are kept after the run, and updates overwrite parameters, so none of these is
         # in the arena.
         kernel_of = {

@@ -80,33 +80,38 @@ class Dedup(Pass):
         survivor: dict[int, int] = {}
         merged: dict[int, list[Expr]] = {}
         swapped: list[tuple[Expr, int, int]] = []
+        inputs = graph.inputs
         for node in graph.live:
-            operands = graph.inputs[node.uid]
+            uid, operation = node.uid, node.operation
+            operands = inputs[uid]
             count = len(operands)
-            if not node.operation.pure:  # side effects must happen once for each node
-                key: Any = node.uid
+            if not operation.pure:  # side effects must happen once for each node
+                key: Any = uid
             elif count == 1:
-                key = (node.operation, survivor[operands[0].uid])
+                key = operation, survivor[operands[0].uid]
             elif count == 2:
-                left, right = survivor[operands[0].uid], survivor[operands[1].uid]
+                first_operand, second_operand = operands
+                left, right = survivor[first_operand.uid], survivor[second_operand.uid]
                 # Sort the operands, so that a + b and b + a get the same key.
-                if right < left and node.operation.commutative:
-                    if _commutes(node.operation):
+                if right < left and operation.commutative:
+                    if _commutes(operation):
                         left, right = right, left
                     else:
                         swapped.append((node, left, right))
-                key = (node.operation, left, right)
+                key = operation, left, right
             elif count:
-                key = (node.operation, *[survivor[operand.uid] for operand in operands])
+                key = (operation, *[survivor[operand.uid] for operand in operands])
             # Tensors that use the same array have the same value. Each parameter is a separate value.
             elif isinstance(node, Tensor):
                 key = node.storage
             else:
-                key = node.uid if node.operation.name == "parameter" else node.operation
+                key = uid if operation.name == "parameter" else operation
             # The first node in topological order is kept, so that no node is replaced by a node that depends on it.
             first = first_of.setdefault(key, node)
-            survivor[node.uid] = first.uid
-            if first is not node:
+            if first is node:
+                survivor[uid] = uid
+            else:
+                survivor[uid] = first.uid
                 merged.setdefault(first.uid, []).append(node)
         if merged:
             self._merge(merged, survivor, graph)

@@ -117,8 +117,10 @@ class JoinProducts(Pass):
 
 def _joinable(graph: PlanGraph) -> list[list[Expr]]:
     """Return, for each value, its products with several constant matrices, except requested results."""
+    if not (graph.has_parameters and graph.has(Matmul)):
+        return []
     products: dict[int, list[Expr]] = {}
-    for node in graph.live if graph.has_parameters and graph.has(Matmul) else ():
+    for node in graph.live:
         if type(node.operation) is Matmul:
             products.setdefault(graph.inputs[node.uid][0].uid, []).append(node)
     several = [nodes for nodes in products.values() if len(nodes) > 1]

@@ -46,6 +46,8 @@ class MemoryFormat(Pass):
 
     def has_work(self, graph: PlanGraph) -> bool:
         """Return whether an operation reads or writes images with channels last."""
+        if not any(operation_class.channels_last for operation_class in graph.operation_classes):
+            return False
         return any(kernel.nodes[0].operation.channels_last for kernel in graph.ordered.kernels)
 
     def run(self, graph: PlanGraph) -> None:

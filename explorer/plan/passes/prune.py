@@ -39,6 +39,8 @@ class Prune(Pass):
 
     def run(self, graph: PlanGraph) -> None:
         """Find the recorded and the new nodes that the roots do not reach, and record a decision about them."""
+        if len(graph.live) == len(graph.recorded) + len(graph.added):
+            return
         live_inputs = graph.inputs
         removed = {node.uid for _, node in graph.removed}
         # This includes nodes that passes created, because a rule may replace a node that another rule has just

@@ -121,7 +121,8 @@ class Simplify(Pass):
         gradients: dict[str, list[Expr]] = {}
         """description of a rewrite before differentiation → the gradient nodes"""
         chains, folding, inputs = applicable_rules(graph, self.rules), Folding(), graph.inputs
-        constants = folding.known
+        constants, substitutions = folding.known, graph.substitutions
+        refreshed = len(substitutions)
         # Rules record nodes at the current scope and source line, like a program. Restore both afterwards for the
         # planner's caller.
         outer_context = state.scope, state.origin
@@ -140,7 +141,10 @@ class Simplify(Pass):
                 elif operands[0].uid in constants:
                     folding.visit(node, operands)
                 is_candidate = chains[operation_class] and (only is None or node.uid in only)
-                rules = chains.at(operation_class, graph.operands(node)) if is_candidate else ()
+                rules: _IndexedRules | tuple[()] = ()
+                if is_candidate:
+                    current = operands if len(substitutions) == refreshed else graph.operands(node)
+                    rules = chains.at(operation_class, current)
                 if rules:
                     pending = self._apply_first(node, rules, graph)
                     if pending:
@@ -154,7 +158,7 @@ class Simplify(Pass):
         stage = len(graph.stages)
         explained_gradients = {
             node.uid
-            for decision in graph.decisions
+            for decision in (graph.decisions if gradients else ())
             if decision.reason is self.differentiated and decision.stage == stage
             for node in decision.subjects
         }

@@ -130,6 +130,8 @@ class Folding:
 
     def run(self, graph: PlanGraph) -> None:
         """Replace the known nodes that are read by unknown nodes with constants; equal nodes get one decision."""
+        if not self._nodes:
+            return
         results: dict[int, _Folded] = {}
         computed: dict[tuple[object, ...], _Folded] = {}
         nodes_of_constant: dict[tuple[Operation, Structured], list[Expr]] = {}

@@ -58,7 +58,7 @@ def member(node: Expr, graph: PlanGraph) -> tuple[Expr, int] | None:
     """
     operation = node.operation
     if isinstance(operation, Index0):
-        return graph.operands(node)[0], operation.index
+        return graph.operand(node, 0), operation.index
     if isinstance(operation, Slice) and operation.spans and isinstance(operation.spans[0], int):
         (source,) = graph.operands(node)
         if operation.spans[1:] == tuple([(0, size, 1) for size in source.shape[1:]]):

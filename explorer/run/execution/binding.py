@@ -73,13 +73,16 @@ def rebound_binding(planned: Plan) -> Binding:
 
     If the tensors are few and small, they and the results are copied on entry and exit, so all addresses are fixed.
     """
-    leaves, roots = planned.schedule.leaves, [root.uid for root in planned.schedule.roots]
-    tensors, written = [leaf for leaf in leaves if isinstance(leaf, Tensor)], _written_results(planned)
-    # A tensor or a view of a tensor, if it is a result, needs no copy.
-    if len(tensors) > _FEW or any(leaf.operands or leaf.uid in roots for leaf in leaves):
+    leaves, roots = planned.schedule.leaves, planned.schedule.roots
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+    if len(tensors) > _FEW or not all(map(_is_small, tensors)):
         return Binding(rebound=True)
+    # A tensor or a view of a tensor, if it is a result, needs no copy.
+    if any(leaf.operands or any(leaf is root for root in roots) for leaf in leaves):
+        return Binding(rebound=True)
+    written = _written_results(planned)
     # Equal results, and a result and its view, share memory.
-    if not all(map(_is_small, tensors)) or len(written) < len(roots) > 1:
+    if len(written) < len(roots) > 1:
         return Binding(rebound=True)
     return Binding(rebound=True, memory={node: _memory(node) for node in [*tensors, *written]})
 

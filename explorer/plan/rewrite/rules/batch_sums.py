@@ -196,18 +196,21 @@ def _terms(node: Expr, graph: PlanGraph, visits: int) -> tuple[list[_Members], l
     """
     sources: dict[int, _Members] = {}
     other_terms: list[Expr] = []
-    pending = [node]
+    pending, shape = [node], node.shape
     while pending and visits:
         visits -= 1
         for term in graph.operands(pending.pop()):
-            if term.shape != node.shape:
+            if term.type is not node.type and term.shape != shape:
                 other_terms.append(term)
                 continue
             row = member(term, graph)
             if row is not None:
-                rows = sources.setdefault(row[0].uid, _Members(row[0], {}))
-                if row[1] not in rows.terms:
-                    rows.terms[row[1]] = term
+                whole, index = row
+                rows = sources.get(whole.uid)
+                if rows is None:
+                    rows = sources[whole.uid] = _Members(whole, {})
+                if index not in rows.terms:
+                    rows.terms[index] = term
                     continue
             elif isinstance(term.operation, (Add, AddN)) and graph.consumers(term) == 1:
                 pending.append(term)

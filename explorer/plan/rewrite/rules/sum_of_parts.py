@@ -42,9 +42,11 @@ class SumOfParts(Rule):
 
     def match(self, node: Any, graph: PlanGraph) -> Answer:
         terms = graph.operands(node)
+        first = producer(terms[0], SliceScatter)
+        if first is None:
+            return None
         scatters = [producer(term, SliceScatter) for term in terms]
-        first = scatters[0]
-        if first is None or any(scatter is None or scatter.shape != first.shape for scatter in scatters):
+        if any(scatter is None or scatter.shape != first.shape for scatter in scatters):
             return None
         if any(term.dtype != node.dtype for term in terms):
             return None

@@ -218,10 +218,10 @@ class SumWithZero(Rule):
 
     def match(self, node: Expr, graph: PlanGraph) -> Answer:
         terms = graph.operands(node)
-        zeros = [term for term in terms if producer(term, Zero) is not None]
+        zeros = [term for term in terms if isinstance(term.operation, Zero)]
         if not zeros:
             return None
-        nonzero = [term for term in terms if producer(term, Zero) is None]
+        nonzero = [term for term in terms if not isinstance(term.operation, Zero)]
         if not nonzero:
             new = _zero(node)
         elif len(nonzero) > 1:
