@@ -68,7 +68,8 @@ def _backward(
     nodes = reachable(outputs, stop=lambda node: node.uid in ends)
     # find the nodes that depend on the inputs, so that only their gradients are recorded
     for node in nodes:
-        if node.uid not in wanted and any(operand.uid in wanted for operand in node.operands):
+        operands = node.operands
+        if operands and node.uid not in wanted and not wanted.isdisjoint([operand.uid for operand in operands]):
             wanted.add(node.uid)
     gradients: dict[int, Any] = {}
     for output, seed in zip(outputs, seeds, strict=True):
@@ -76,7 +77,9 @@ def _backward(
             _add(gradients, output, seed)
     # uids increase from operands to consumers, so each node is visited after all its consumers
     for node in reversed(nodes):
-        if node.uid not in gradients or node.uid in ends or not any(operand.uid in wanted for operand in node.operands):
+        if node.uid not in gradients or node.uid in ends:
+            continue
+        if wanted.isdisjoint([operand.uid for operand in node.operands]):
             continue
         operation = node.operation
         enter_gradient_of(node)

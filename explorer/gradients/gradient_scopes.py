@@ -50,8 +50,9 @@ def gradient_scopes(
             if outer.kind == "layer":
                 mirrored = Scope(outer.name, outer.kind, mirrored, outer.type, outer.payload)
             mirrors[id(outer)] = mirrored
-        origin = origins.get(node.uid, Origin(node))
-        state.scope = Scope("", "twin", mirrored, "\n".join(origin.rewrite or ()), origin.node.uid)
+        origin = origins.get(node.uid)
+        rewrite, uid = ("", node.uid) if origin is None else ("\n".join(origin.rewrite or ()), origin.node.uid)
+        state.scope = Scope("", "twin", mirrored, rewrite, uid)
 
     try:
         yield enter

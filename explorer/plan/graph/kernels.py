@@ -134,9 +134,10 @@ def _fused(members: list[Expr], constant: bool, graph: PlanGraph, cost_model: Co
                 key.append(operand.type)
             key.append(index_in_key)
         index_of[member.uid] = index
-    pattern = patterns.get(tuple(key))
+    pattern_key = tuple(key)
+    pattern = patterns.get(pattern_key)
     if pattern is None:
-        pattern = patterns[tuple(key)] = _cost_of_fused(members, reads, graph, cost_model)
+        pattern = patterns[pattern_key] = _cost_of_fused(members, reads, graph, cost_model)
     # Blocks contain the nodes that the runtime needs, so they are created for these members. The cost is shared
     # unchanged.
     cost, blocks = pattern

@@ -92,12 +92,12 @@ class Dedup(Pass):
             elif count == 2:
                 first_operand, second_operand = operands
                 left, right = survivor[first_operand.uid], survivor[second_operand.uid]
-                # Sort the operands, so that a + b and b + a get the same key.
+                # Sort the operands, so that a + b and b + a get the same key, except if `_commutes` excludes it.
                 if right < left and operation.commutative:
-                    if _commutes(operation):
-                        left, right = right, left
-                    else:
+                    if operation.idempotent:
                         swapped.append((node, left, right))
+                    else:
+                        left, right = right, left
                 key = operation, left, right
             elif count:
                 key = (operation, *[survivor[operand.uid] for operand in operands])

@@ -288,7 +288,7 @@ class Fuse(Pass):
                     continue
                 # A kernel runs either once or in every run. If a constant were in the same kernel as its reader, it
                 # would be computed in every run.
-                if operand_uid in prepared and uid not in prepared:
+                if prepared and operand_uid in prepared and uid not in prepared:
                     facts = {"operand": operand, "reader": operation.label}
                     declined = graph.decline(self.chain, self.computed_once, facts, node)
                     declined.unfused_edges.append((operand, node))
@@ -296,7 +296,7 @@ class Fuse(Pass):
                 # Fast path for the usual case: there is no other reader, the types are equal, and the node has not
                 # joined a group yet.
                 joins_directly = (
-                    users[operand_uid] == 1 and operand.type is node.type and operand_uid not in roots and base is None
+                    users[operand_uid] == 1 and base is None and operand.type is node.type and operand_uid not in roots
                 )
                 if joins_directly or self._joins(node, operand, base, other, roots, graph):
                     # Merge the groups of two operands. Neither group can depend on the other, because the result of
@@ -471,8 +471,13 @@ class Fuse(Pass):
 
 def _has_other_readers(operand: Expr, node: Expr, graph: PlanGraph) -> bool:
     """Return whether nodes other than ``node`` read ``operand``; ``node`` itself may read it more than once."""
-    slots = graph.users[operand.uid]
-    return slots > 1 and slots > sum([read is operand for read in graph.inputs[node.uid]])
+    others = graph.users[operand.uid]
+    if others > 1:
+        for read in graph.inputs[node.uid]:
+            if read is operand:
+                others -= 1
+        return others > 0
+    return False
 
 
 def _facts_of_readers(value: Expr, lists: ReaderLists) -> Facts:

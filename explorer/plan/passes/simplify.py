@@ -128,7 +128,7 @@ class Simplify(Pass):
         outer_context = state.scope, state.origin
         try:
             for node in graph.live:
-                operation_class = type(node.operation)
+                operation_class = node.operation.__class__
                 operands = inputs[node.uid]
                 scope = node.scope
                 if only is None and scope is not None and scope.kind == "twin" and scope.type:
@@ -348,10 +348,10 @@ class ApplicableRules(dict[type, _IndexedRules]):
         """Return the rules for an operation of class ``cls`` applied to ``operands``."""
         if len(operands) == 1:
             (only,) = operands
-            key: tuple[type, ...] = cls, type(only.operation)
+            key: tuple[type, ...] = cls, only.operation.__class__
         elif len(operands) == 2:
             first, second = operands
-            key = cls, type(first.operation), type(second.operation)
+            key = cls, first.operation.__class__, second.operation.__class__
         else:
             return self[cls]
         rules = self._by_producers.get(key)
