@@ -77,9 +77,7 @@ def _backward(
             _add(gradients, output, seed)
     # uids increase from operands to consumers, so each node is visited after all its consumers
     for node in reversed(nodes):
-        if node.uid not in gradients or node.uid in ends:
-            continue
-        if wanted.isdisjoint([operand.uid for operand in node.operands]):
+        if node.uid not in gradients or node.uid in ends or not any(operand.uid in wanted for operand in node.operands):
             continue
         operation = node.operation
         enter_gradient_of(node)
