@@ -17,7 +17,7 @@ from explorer.core.errors import OperandError, UnknownNameError
 from explorer.plan.graph.cost_model import CostModel
 from explorer.plan.graph.numerics import LEVELS, Level
 from explorer.plan.graph.pass_base import Pass
-from explorer.plan.passes import Algorithms, Batch, Codegen, Fuse, Inline, JoinRows, Order, Recall, UpdateInPlace
+from explorer.plan.passes import Batch, Codegen, Fuse, Inline, JoinRows, Order, Recall, UpdateInPlace
 from explorer.plan.passes.order import Heuristic
 from explorer.plan.pipeline import PIPELINE, Step, check_pipeline, pass_names, pass_of
 
@@ -146,14 +146,9 @@ class Options:
 
 
 def _with_codegen(passes: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Return the passes with `JoinRows` after the fusion, and `Codegen` before the pass that assigns memory.
-
-    `Algorithms` leaves convolutions to compiled code.
-    """
+    """Return the passes with `JoinRows` after the fusion, and `Codegen` before the pass that assigns memory."""
     steps: list[Step] = []
     for step in passes:
-        if isinstance(step, Algorithms):
-            step = replace(step, native=True)
         if pass_of(step).kind == "memory":
             steps.append(Codegen())
         steps.append(step)

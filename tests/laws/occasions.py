@@ -449,7 +449,6 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     Algorithms.dilated: lambda: ex.conv2d(images, filters(32, 32, 3, 3), dilation=2),
     Algorithms.grouped: lambda: ex.conv2d(given(1, 64, 16, 16, dtype="float32"), filters(32, 32, 3, 3), groups=2),
     Algorithms.few_channels: lambda: ex.conv2d(given(1, 3, 32, 32, dtype="float32"), filters(32, 3, 3, 3)),
-    Algorithms.compiled: (lambda: ex.conv2d(images, filters(32, 32, 3, 3), padding=1), {**NET, **NATIVE}),
     Algorithms.few_tiles: lambda: ex.conv2d(given(1, 32, 7, 7, dtype="float32"), filters(32, 32, 3, 3)),
     Algorithms.filters_vary: lambda: ex.conv2d(images, given(32, 32, 3, 3, dtype="float32")),
     Fuse.fused: lambda: ex.tanh(ex.sin(x) + y),

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from explorer.core.ir.expr import Expr
+from explorer.core.types.tensor_type import Array
 from explorer.ops.control.scan import Scan
 
 PIXEL_BY_PIXEL = (0, 2, 3, 1)
@@ -41,6 +42,19 @@ class KernelSpec(NamedTuple):
         return self.nodes[-1]
 
 
+class Blocked(NamedTuple):
+    """Operand that is passed as a copy in blocks of columns."""
+
+    index: int
+    """index of the operand"""
+    order: tuple[int, ...]
+    """axes from the outermost to the innermost; the last are the columns"""
+    stacked: int = 0
+    """number of outermost axes that count matrices"""
+    pack: Callable[[Array], Array] | None = None
+    """function that transforms the operand before"""
+
+
 @dataclass(frozen=True, slots=True)
 class KernelCode:
     """C function that computes a kernel: ``void name(void *const *arrays, int64_t start, int64_t stop)``."""
@@ -62,9 +76,8 @@ class KernelCode:
     packed: tuple[tuple[int, tuple[int, ...]], ...] = ()
     """(index of an operand, its axes from the outermost to the innermost) for operands that are passed as a copy in
     this order; a constant is copied once"""
-    blocked: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """(index of an operand, its axes from the outermost to the innermost) for matrices that are passed as a copy in
-    blocks of 64 bytes of columns, which are the last axis; a constant is copied once"""
+    blocked: tuple[Blocked, ...] = ()
+    """matrices that are passed as a copy in blocks of 64 bytes of columns; a constant is copied once"""
     is_product: bool = False
     """whether the code adds the products of a matrix product or convolution"""
     columns: int = 0

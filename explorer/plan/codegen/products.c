@@ -22,9 +22,11 @@
 #if defined(__clang__)
 #define CONTRACT PRAGMA(clang fp contract(fast))
 #define CONTRACTED
+#define ONCE static __attribute__((noinline)) /* compiled once, not for each kernel */
 #else
 #define CONTRACT
 #define CONTRACTED __attribute__((optimize("fp-contract=fast")))
+#define ONCE static __attribute__((noinline, noclone))
 #endif
 
 INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -37,9 +39,9 @@ typedef f32 vector_f32 __attribute__((vector_size(VECTOR), aligned(sizeof(f32)),
 /* sums[r] = numbers[r] * matrix for ROWS rows, each of which consists of parts of `depth` numbers, `apart` from each other;
  * blocks of the matrix are `block` numbers from each other, and its rows `step` */
 #define TILE_f32(blocks)                                                                                               \
-    CONTRACTED static __attribute__((noinline)) void tile##blocks##_f32(                                               \
+    CONTRACTED ONCE void tile##blocks##_f32(                                                                           \
         f32 *sums, const f32 *const *numbers, int64_t parts, int64_t apart, int64_t depth, const f32 *matrix,          \
-        int64_t block, int64_t step) {                                                                                 \
+        int64_t block, int64_t step, const f32 *next) {                                                                \
         CONTRACT                                                                                                       \
         vector_f32 sum[ROWS][VECTORS_f32(blocks)];                                                                     \
         const int64_t lanes = VECTOR / sizeof(f32);                                                                    \
@@ -48,7 +50,8 @@ typedef f32 vector_f32 __attribute__((vector_size(VECTOR), aligned(sizeof(f32)),
         for (int64_t part = 0; part < parts; part++) {                                                                 \
             const f32 *row[ROWS];                                                                                      \
             UNROLL(8) for (int r = 0; r < ROWS; r++) row[r] = numbers[r] + part * apart;                               \
-            for (int64_t k = 0; k < depth; k++, matrix += step) {                                                      \
+            for (int64_t k = 0; k < depth; k++, matrix += step, next += step) {                                        \
+                __builtin_prefetch(next, 0, 2);                                                                        \
                 vector_f32 factor[VECTORS_f32(blocks)];                                                                \
                 UNROLL(12) for (int v = 0; v < VECTORS_f32(blocks); v++)                                               \
                     factor[v] = *(const vector_f32 *)(matrix + v / VECTORS_f32(1) * block + v % VECTORS_f32(1) * lanes); \
@@ -72,24 +75,39 @@ INLINE int64_t width_f32(int64_t left) {
     return (blocks == 4 ? 2 : least(blocks, WIDE)) * COLUMNS_f32;
 }
 
-INLINE void product_f32(f32 *sums, const f32 *const *numbers, int64_t parts, int64_t apart, int64_t depth,
-                               const f32 *matrix, int64_t block, int64_t step, int64_t width) {
+/* sums of ROWS rows and `width` columns; the tiles of the first rows fetch the next columns of the matrix from memory */
+ONCE void product_f32(f32 *sums, const f32 *const *numbers, int64_t parts, int64_t apart, int64_t depth,
+                      const f32 *matrix, int64_t block, int64_t step, int64_t width, int64_t tile) {
+    const f32 *next = matrix + (tile < WIDE * ROWS ? (width / COLUMNS_f32 + tile / ROWS) * block : 0);
 #if TILED > 1
     if (width == 3 * COLUMNS_f32)
-        tile3_f32(sums, numbers, parts, apart, depth, matrix, block, step);
+        tile3_f32(sums, numbers, parts, apart, depth, matrix, block, step, next);
     else if (width == 2 * COLUMNS_f32)
-        tile2_f32(sums, numbers, parts, apart, depth, matrix, block, step);
+        tile2_f32(sums, numbers, parts, apart, depth, matrix, block, step, next);
     else
-        tile1_f32(sums, numbers, parts, apart, depth, matrix, block, step);
+        tile1_f32(sums, numbers, parts, apart, depth, matrix, block, step, next);
 #else
     for (int64_t i = 0; i < width / COLUMNS_f32; i++)
-        tile1_f32(sums + i * COLUMNS_f32, numbers, parts, apart, depth, matrix + i * block, block, step);
+        tile1_f32(sums + i * COLUMNS_f32, numbers, parts, apart, depth, matrix + i * block, block, step, next);
 #endif
+}
+
+/* addresses of ROWS windows from `row` on, or of the last one before `end`; `across` windows are `right` numbers from each
+ * other, and the next ones `down` from them */
+ONCE void windows_f32(const f32 **numbers, const f32 *source, int64_t row, int64_t end, int64_t across, int64_t down,
+                      int64_t right) {
+    const f32 *line = source + row / across * down;
+    int64_t column = row % across;
+    for (int64_t i = 0; i < ROWS; i++) {
+        numbers[i] = line + column * right;
+        if (row + i + 1 < end && ++column == across)
+            column = 0, line += down;
+    }
 }
 
 /* copy `rows` rows of an image from the row `top` on, with `left` zeros before each row, to rows of `padded` pixels;
  * neighbouring pixels are `pixel` numbers from each other, and channels `channel` */
-INLINE void band_f32(f32 *band, const f32 *image, int64_t top, int64_t rows, int64_t height, int64_t width,
+ONCE void band_f32(f32 *band, const f32 *image, int64_t top, int64_t rows, int64_t height, int64_t width,
                             int64_t channels, int64_t left, int64_t padded, int64_t pixel, int64_t channel) {
     const int64_t copied = least(width, padded - left);
     for (int64_t row = 0; row < rows; row++) {
@@ -104,9 +122,74 @@ INLINE void band_f32(f32 *band, const f32 *image, int64_t top, int64_t rows, int
         if (channel == 1)
             memcpy(line, numbers, (size_t)(copied * channels) * sizeof(f32));
         else
-            for (int64_t i = 0; i < copied; i++)
-                for (int64_t c = 0; c < channels; c++)
+            for (int64_t c = 0; c < channels; c++)
+                for (int64_t i = 0; i < copied; i++)
                     line[i * channels + c] = numbers[c * channel + i * pixel];
         memset(line + copied * channels, 0, (size_t)((padded - left - copied) * channels) * sizeof(f32));
+    }
+}
+
+/* Winograd's method for 3x3 filters: 4x4 pixels of a tile become 16 numbers for each channel, their products with the
+ * transformed filters are added over the channels, and the 16 sums become 2x2 results for each filter. Arrays of numbers
+ * and products have an outermost axis of 16, and then `most` tiles. */
+ONCE void winograd_pixels_f32(f32 *numbers, const f32 *band, int64_t tile, int64_t count, int64_t most, int64_t across,
+                                int64_t padded, int64_t channels) {
+    const int64_t apart = most * channels;
+    for (int64_t i = 0; i < count; i++) {
+        const f32 *pixel = band + ((tile + i) / across * padded + (tile + i) % across) * 2 * channels;
+        f32 *to = numbers + i * channels;
+        VECTORIZE
+        for (int64_t c = 0; c < channels; c++) {
+            f32 d[4][4];
+            UNROLL(4) for (int k = 0; k < 4; k++) {
+                f32 a[4];
+                UNROLL(4) for (int r = 0; r < 4; r++) a[r] = pixel[(r * padded + k) * channels + c];
+                d[0][k] = a[0] - a[2], d[1][k] = a[1] + a[2], d[2][k] = a[2] - a[1], d[3][k] = a[1] - a[3];
+            }
+            UNROLL(4) for (int r = 0; r < 4; r++) {
+                to[(4 * r + 0) * apart + c] = d[r][0] - d[r][2];
+                to[(4 * r + 1) * apart + c] = d[r][1] + d[r][2];
+                to[(4 * r + 2) * apart + c] = d[r][2] - d[r][1];
+                to[(4 * r + 3) * apart + c] = d[r][1] - d[r][3];
+            }
+        }
+    }
+}
+
+ONCE void winograd_products_f32(f32 *products, const f32 *numbers, const f32 *filters, int64_t count, int64_t most,
+                                  int64_t channels, int64_t columns) {
+    const int64_t block = channels * COLUMNS_f32, blocks = (columns + COLUMNS_f32 - 1) / COLUMNS_f32;
+    f32 sums[ROWS * WIDE * COLUMNS_f32];
+    for (int64_t part = 0; part < 16; part++)
+        for (int64_t column = 0, width; column < columns; column += width) {
+            width = width_f32(columns - column);
+            const f32 *matrix = filters + (part * blocks + column / COLUMNS_f32) * block;
+            for (int64_t tile = 0; tile < count; tile += ROWS) {
+                const f32 *rows[ROWS];
+                for (int64_t i = 0; i < ROWS; i++)
+                    rows[i] = numbers + (part * most + least(tile + i, count - 1)) * channels;
+                product_f32(sums, rows, 1, 0, channels, matrix, block, COLUMNS_f32, width, tile);
+                for (int64_t i = 0; i < least(ROWS, count - tile); i++)
+                    memcpy(products + (part * most + tile + i) * columns + column, sums + i * WIDE * COLUMNS_f32,
+                           (size_t)least(width, columns - column) * sizeof(f32));
+            }
+        }
+}
+
+/* sums[r * 2 + k] of row r and column k of a tile's results, for all columns */
+ONCE void winograd_sums_f32(f32 *sums, const f32 *products, int64_t most, int64_t columns) {
+    const int64_t apart = most * columns;
+    VECTORIZE
+    for (int64_t c = 0; c < columns; c++) {
+        f32 d[2][4];
+        UNROLL(4) for (int k = 0; k < 4; k++) {
+            f32 a[4];
+            UNROLL(4) for (int r = 0; r < 4; r++) a[r] = products[(4 * r + k) * apart + c];
+            d[0][k] = a[0] + a[1] + a[2], d[1][k] = a[1] - a[2] - a[3];
+        }
+        UNROLL(2) for (int r = 0; r < 2; r++) {
+            sums[(2 * r + 0) * columns + c] = d[r][0] + d[r][1] + d[r][2];
+            sums[(2 * r + 1) * columns + c] = d[r][1] - d[r][2] - d[r][3];
+        }
     }
 }

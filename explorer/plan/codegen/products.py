@@ -7,7 +7,8 @@ copied with it, a band of rows at a time. The sums of a tile, some rows and colu
 few, also the columns.
 
 If the matrix is the same in every run, it is copied once, in blocks of columns. Each sum is added in the order of the
-numbers, of the pixels first and of the channels second.
+numbers, of the pixels first and of the channels second. Winograd's method adds its 16 products in the same way, for the
+tiles of a band.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from explorer.core.ir.expr import Expr
 from explorer.ops.linalg.matmul import Matmul
 from explorer.ops.manipulation.reshape import Transpose
 from explorer.ops.nn.conv import Conv2d, DirectConv2d
+from explorer.ops.nn.conv_winograd import WinogradConv2d
 from explorer.plan.codegen.elements import BOOLEAN, TYPES, expression_obstacle
 from explorer.plan.codegen.indexing import distances, offset
-from explorer.plan.codegen.kernel_code import PIXEL_BY_PIXEL, KernelCode, KernelSpec
+from explorer.plan.codegen.kernel_code import PIXEL_BY_PIXEL, Blocked, KernelCode, KernelSpec
 from explorer.plan.codegen.kernel_text import KernelText, counted
 from explorer.plan.codegen.values import Values
 
@@ -31,7 +33,7 @@ _TAKEN = frozenset(
     re.findall(
         r"\w+",
         "part first last left right column width tile rows sums band numbers image place block copied least source "
-        "ROWS",
+        "products count each pixel ROWS",
     )
 )
 """identifiers that the code defines"""
@@ -43,14 +45,19 @@ _NUMBERS = 1 << 16
 """maximum number of numbers in a band, which is on the thread's stack, and which the second cache holds"""
 _PARTS = 4
 """minimum number of parts that threads can share"""
+_BANDS = 2
+"""minimum number of bands of Winograd's method: each reads all filters"""
+_STACK = 1 << 20
+"""maximum number of bytes of numbers and products of Winograd's method"""
+_OPERATIONS = (Matmul, Conv2d, DirectConv2d, WinogradConv2d)
 _ELEMENT = 16
 """number of products that take as long as an elementwise kernel takes for one element"""
 _FILTERS_LAST = (2, 3, 1, 0)
 """order of the axes of filters (O, C, h, w) in the matrix"""
-_FLOPS = 1 << 15
-"""minimum number of operations: for fewer, BLAS and a C function on its result take as long"""
+_FLOPS = 1 << 10
+"""minimum number of operations on numbers: for fewer, calling C code takes as long as calling BLAS"""
 _FEW_ROWS = 4
-"""minimum number of rows: reading a matrix for fewer rows takes longer than the products"""
+"""minimum number of rows of a matrix that varies: reading it for fewer rows takes longer than the products"""
 
 
 class _Product(NamedTuple):
@@ -77,6 +84,8 @@ class _Product(NamedTuple):
     window: tuple[int, int] = (1, 1)
     copies: bool = False
     """whether bands of the images are copied"""
+    is_winograd: bool = False
+    """whether the windows are the 4×4 pixels of tiles of Winograd's method"""
 
     @property
     def padded(self) -> int:
@@ -91,11 +100,11 @@ class _Product(NamedTuple):
 def product_code(kernel: KernelSpec) -> KernelCode | None:
     """Return the C code of a product and the operations on its result; None if BLAS computes the product.
 
-    BLAS computes stacks of matrices, products of few rows or with few operations, matrices that vary unless they can be
-    read where they are, results or images in another memory order, and convolutions with dilation or groups.
+    BLAS computes stacks of matrices, products with few operations, matrices that vary unless they can be read where
+    they are, results in another memory order, and convolutions with dilation or groups.
     """
     anchor, *others = kernel.nodes
-    if type(anchor.operation) not in (Matmul, Conv2d, DirectConv2d):  # subclasses have their own kernels
+    if type(anchor.operation) not in _OPERATIONS:  # subclasses have their own kernels
         return None
     operands, dtype = kernel.operands(anchor), anchor.dtype
     if dtype not in TYPES or dtype == BOOLEAN or any(operand.dtype != dtype for operand in operands):
@@ -110,11 +119,10 @@ def product_code(kernel: KernelSpec) -> KernelCode | None:
         return None
     if product.copies and operands[0].uid in used:  # it is stored in another order than the result
         return None
-    is_worthwhile = (
-        product.images * product.rows >= _FEW_ROWS
-        and 2 * anchor.tensor_type.size * product.parts * product.depth >= _FLOPS
-    )
-    return _Writer(kernel, product).code() if is_worthwhile else None
+    if _varies(operands[1], kernel) and product.images * product.rows < _FEW_ROWS:
+        return None
+    flops = 2 * anchor.tensor_type.size * product.parts * product.depth
+    return _Writer(kernel, product).code() if flops >= _FLOPS else None
 
 
 def _product_of(kernel: KernelSpec) -> _Product | None:
@@ -136,7 +144,15 @@ def _product_of(kernel: KernelSpec) -> _Product | None:
         return None
     images, channels, *size = left.shape
     rows, across = anchor.shape[2:]
-    copies = left.uid not in kernel.channels_last or bool(above or below or before or after)
+    if isinstance(operation, WinogradConv2d):
+        if _varies(right, kernel):
+            return None
+        rows, across, h, w, strides = -(-rows // 2), -(-across // 2), 4, 4, (2, 2)
+    copies = (
+        isinstance(operation, WinogradConv2d)
+        or left.uid not in kernel.channels_last
+        or bool(above or below or before or after)
+    )
     product = _Product(
         images,
         rows * across,
@@ -150,7 +166,10 @@ def _product_of(kernel: KernelSpec) -> _Product | None:
         (above, before),
         (h, w),
         copies,
+        isinstance(operation, WinogradConv2d),
     )
+    if product.is_winograd and _together(product, anchor) < 1:
+        return None
     if copies and product.lines(1) * product.padded * channels > _NUMBERS:
         return None
     return product
@@ -170,6 +189,11 @@ def _block(node: Expr) -> int:
     return _BLOCK_BYTES // node.dtype.itemsize
 
 
+def _together(product: _Product, anchor: Expr) -> int:
+    """Return the maximum number of tiles of Winograd's method whose numbers and products are on the thread's stack."""
+    return _STACK // (16 * (product.channels + product.columns) * anchor.dtype.itemsize) // 8 * 8
+
+
 class _Parts(NamedTuple):
     """Division of a product into parts, which threads share: bands of rows of each image, and groups of columns."""
 
@@ -186,12 +210,15 @@ def _parts_of(product: _Product, block: int) -> _Parts:
     """Return the parts of a product whose blocks have ``block`` columns."""
     if product.copies:
         most = (_NUMBERS // (product.padded * product.channels) - product.window[0]) // product.strides[0] + 1
-        rows = _even(product.rows // product.across, max(1, most)) * product.across
+        down = product.rows // product.across
+        if product.is_winograd:  # threads share bands only
+            most = min(most, -(-down // _BANDS))
+        rows = _even(down, max(1, most)) * product.across
     else:
         most = 2 * _NUMBERS // (product.channels * product.strides[0] * _ROWS)
         rows = _even(-(-product.rows // _ROWS), max(1, most)) * _ROWS
     bands, blocks = -(-product.rows // rows), -(-product.columns // block)
-    groups = _PARTS if product.images * bands < _PARTS else 1
+    groups = _PARTS if product.images * bands < _PARTS and not product.is_winograd else 1
     columns = max(-(-blocks // groups), min(_WIDE, blocks)) * block
     return _Parts(rows, bands, columns, -(-product.columns // columns))
 
@@ -229,14 +256,7 @@ class _Writer:
             text.add(f"{self._type} band[{lines} * {product.padded} * {product.channels}];")
             if parts.groups > 1:
                 text.add("int64_t copied = -1;")
-        text.add(f"{self._type} sums[ROWS * {_WIDE * self._block}];")
-        text.loop("part", "stop", "start")
-        self._find_part()
-        text.open(f"for (int64_t column = {self._left}, width; column < {self._right}; column += width)")
-        text.add(f"width = width_{self._type}({self._right} - column);")
-        text.open("for (int64_t tile = first; tile < last; tile += ROWS)")
-        self._multiply()
-        self._finish()
+        self._compute_tiles() if product.is_winograd else self._compute_rows()
         length = product.images * parts.bands * parts.groups
         work = self._anchor.tensor_type.size * product.parts * product.depth // _ELEMENT
         index = [read.uid for read in reads].index(self._matrix.uid)
@@ -248,7 +268,7 @@ class _Writer:
             (*map(self._strides, range(len(reads))), self._distances(self._result, self._kernel.order)),
             length,
             max(1, work // length),
-            blocked=((index, self._matrix_order),) if self._is_packed else (),
+            blocked=(self._blocked(index),) if self._is_packed else (),
             is_product=True,
         )
 
@@ -309,6 +329,54 @@ class _Writer:
 
     # -- tiles -------------------------------------------------------------------------------------------------------
 
+    def _compute_rows(self) -> None:
+        """Add the loops over tiles of rows and columns."""
+        text, block = self._text, self._block
+        text.add(f"{self._type} sums[ROWS * {_WIDE * block}];")
+        text.loop("part", "stop", "start")
+        self._find_part()
+        text.open(f"for (int64_t column = {self._left}, width; column < {self._right}; column += width)")
+        text.add(f"width = width_{self._type}({self._right} - column);")
+        text.open("for (int64_t tile = first; tile < last; tile += ROWS)")
+        self._multiply()
+        text.loop("row", "least(tile + ROWS, last)", "tile")
+        if self._product.images > 1:
+            text.add(f"const int64_t place = image * {self._product.rows} + row;")
+        sums, length = f"(row - tile) * {_WIDE * block}", f"least(width, {self._right} - column)"
+        if self._product.columns % block == 0:
+            # a constant number of elements leaves no rest after the last vector
+            text.loop("block", f"width / {block}")
+            sums, length = f"{sums} + block * {block}", str(block)
+        self._finish(sums, length)
+
+    def _compute_tiles(self) -> None:
+        """Add the loops over tiles of 2×2 results of Winograd's method."""
+        text, product, kind = self._text, self._product, self._type
+        channels, columns = product.channels, product.columns
+        # as many tiles at once as fit onto the thread's stack
+        most = _even(self._parts.rows, _together(product, self._anchor))
+        text.add(f"{kind} numbers[16 * {most} * {channels}], products[16 * {most} * {columns}];")
+        text.add(f"{kind} sums[4 * {columns}];")
+        text.loop("part", "stop", "start")
+        self._find_part()
+        text.open(f"for (int64_t tile = first; tile < last; tile += {most})")
+        text.add(f"const int64_t count = least({most}, last - tile);")
+        sizes = f"{most}, {product.across}, {product.padded}, {channels}"
+        text.compute(self._anchor, f"winograd_pixels_{kind}(numbers, band, tile - first, count, {sizes});")
+        filters, sizes = self._values.name(self._matrix), f"{most}, {channels}, {columns}"
+        text.compute(self._anchor, f"winograd_products_{kind}(products, numbers, {filters}, count, {sizes});")
+        text.loop("each", "tile + count", "tile")
+        rows, across = self._anchor.shape[2:]
+        sums = f"products + (each - tile) * {columns}, {most}, {columns}"
+        text.compute(self._anchor, f"winograd_sums_{kind}(sums, {sums});")
+        text.loop("pixel", 4)
+        text.add(f"const int64_t row = each / {product.across} * 2 + pixel / 2;")
+        text.add(f"const int64_t column = each % {product.across} * 2 + pixel % 2;")
+        text.open(f"if (row < {rows} && column < {across})")
+        image = f"image * {rows} + row" if product.images > 1 else "row"
+        text.add(f"const int64_t place = ({image}) * {across} + column;")
+        self._finish(f"pixel * {columns}", str(columns))
+
     def _multiply(self) -> None:
         """Add the lines that compute the sums of a tile."""
         text, product = self._text, self._product
@@ -316,63 +384,50 @@ class _Writer:
         if product.copies or product.images > 1:
             source = "band" if product.copies else "source"
         text.add(f"const {self._type} *numbers[ROWS];")
-        depth = text.loop("i", "ROWS")
-        text.add(f"const int64_t row = least(tile + i, last - 1){' - first' * product.copies};")
-        text.add(f"numbers[i] = {source} + {self._position()};")
-        text.close(depth)
+        row, end = ("tile - first", "last - first") if product.copies else ("tile", "last")
+        down, right = product.strides[0] * product.padded * product.channels, product.strides[1] * product.channels
+        text.add(f"windows_{self._type}(numbers, {source}, {row}, {end}, {product.across}, {down}, {right});")
         apart = product.padded * product.channels if product.parts > 1 else 0
         total = product.parts * product.depth
         matrix = self._values.name(self._matrix)
         place, block, step = f"{matrix} + column * {total}", total * self._block, self._block
         if not self._is_packed:
             place, block, step = f"{matrix} + column", self._block, product.columns
-        arguments = f"{product.parts}, {apart}, {product.depth}, {place}, {block}, {step}, width"
+        sizes = f"{product.parts}, {apart}, {product.depth}"
+        arguments = f"{sizes}, {place}, {block}, {step}, width, tile - first"
         text.compute(self._anchor, f"product_{self._type}(sums, numbers, {arguments});")
 
-    def _position(self) -> str:
-        """Return the position of the first number of a row of the product."""
-        product = self._product
-        down, right = product.strides
-        if product.across == product.rows or (down == right == 1 and product.padded == product.across):
-            return f"row * {product.channels * right}"
-        windows = f"row / {product.across} * {down * product.padded} + row % {product.across}"
-        return f"({windows}{f' * {right}' * (right > 1)}) * {product.channels}"
-
-    def _finish(self) -> None:
-        """Add the loop that computes the other operations on the sums of a tile."""
-        text, product, values, block = self._text, self._product, self._values, self._block
-        text.loop("row", "least(tile + ROWS, last)", "tile")
-        if product.images > 1:
-            text.add(f"const int64_t place = image * {product.rows} + row;")
-        sums, length = f"(row - tile) * {_WIDE * block}", f"least(width, {self._right} - column)"
-        if product.columns % block == 0:
-            # a constant number of elements leaves no rest after the last vector
-            text.loop("block", f"width / {block}")
-            sums, length = f"{sums} + block * {block}", str(block)
+    def _finish(self, sums: str, length: str) -> None:
+        """Add the loop that computes the other operations on sums, and stores the results."""
+        text, values = self._text, self._values
         text.add("VECTORIZE")
         text.loop("i", length)
-        target = f"{values.name(self._result)}[{self._place} * {product.columns} + {self._column}]"
-        name = f"{self._type} {values.name(self._anchor)}"
-        text.compute(self._anchor, f"{target if self._result is self._anchor else name} = sums[{sums} + i];")
+        target = f"{values.name(self._result)}[{self._place} * {self._product.columns} + {self._column}]"
+        left = target if self._result is self._anchor else f"{self._type} {values.name(self._anchor)}"
+        text.compute(self._anchor, f"{left} = sums[{sums} + i];")
         for node, line in values.lines(self._kernel.nodes[1:], target, self._offset):
             text.compute(node, line)
 
     @property
     def _place(self) -> str:
         """Row of the result."""
-        return "place" if self._product.images > 1 else "row"
+        return "place" if self._product.images > 1 or self._product.is_winograd else "row"
 
     @property
     def _column(self) -> str:
         """Column of the result."""
+        if self._product.is_winograd:
+            return "i"
         return f"column + block * {self._block} + i" if self._product.columns % self._block == 0 else "column + i"
 
     # -- operands ----------------------------------------------------------------------------------------------------
 
-    @property
-    def _matrix_order(self) -> tuple[int, ...]:
-        """Axes of the matrix from the outermost to the innermost, of which the last are the columns."""
-        return _FILTERS_LAST if len(self._matrix.shape) == 4 else (0, 1)
+    def _blocked(self, index: int) -> Blocked:
+        """Return how the matrix, the operand ``index``, is copied in blocks of columns."""
+        operation = self._anchor.operation
+        if isinstance(operation, WinogradConv2d):
+            return Blocked(index, (0, 1, 2), 1, operation.pack_operand)
+        return Blocked(index, _FILTERS_LAST if isinstance(operation, Conv2d) else (0, 1))
 
     def _is_array(self, index: int) -> bool:
         is_factor = self._values.reads[index].uid in (self._rows.uid, self._matrix.uid)

@@ -46,8 +46,6 @@ class Algorithms(Pass):
     whose windows contain it.
     """
 
-    native: bool = False
-    """whether C code computes convolutions, which is faster than Winograd's method in NumPy"""
     name, numerics = "algorithms", "reassociating"
     rule = RuleInfo("Winograd", "A 3×3 convolution is computed in tiles of 2×2 pixels, with 16 products instead of 36.")
     tiles = Reason(
@@ -93,13 +91,6 @@ class Algorithms(Pass):
         meaning=f"{_METHOD} All tiles use the same transformed filters. With few tiles, reading these filters takes "
         "longer than the saved multiplications.",
         change="Use larger images, or more images at a time.",
-    )
-    compiled = Reason(
-        "compiled",
-        "`conv2d` is computed directly, because C code then keeps its sums in registers. Winograd's method reads and "
-        "writes 16 numbers of each tile several times, which takes longer than the saved multiplications.",
-        meaning=f"{_METHOD} NumPy computes the transforms of the tiles and 16 matrix products.",
-        change='ex.EvalPlan(kernels="numpy") computes convolutions by Winograd\'s method where it is faster.',
     )
     changes_rounding = Reason(
         "changes_rounding",
@@ -167,8 +158,6 @@ class Algorithms(Pass):
         elif tiles < _TILES:
             facts = {"count": tiles, "least": _TILES}
             graph.decline(self.rule, self.few_tiles, facts, node, estimated_cost_us=0.0)
-        elif self.native:
-            graph.decline(self.rule, self.compiled, {}, node, estimated_cost_us=0.0)
         elif not (graph.has_parameters and is_constant(filters, graph)):
             graph.decline(self.rule, self.filters_vary, {}, node, estimated_cost_us=saved)
         elif graph.numerics == "safe" and not graph.inference:

@@ -12,7 +12,7 @@ import numpy as np
 
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
-from explorer.plan.codegen.kernel_code import KernelCode
+from explorer.plan.codegen.kernel_code import Blocked, KernelCode
 from explorer.plan.schedule.schedule import Kernel
 from explorer.run.kernels.elementwise_chain import flattened
 from explorer.run.kernels.runners import BoundStep, Runner, Values, run_all
@@ -110,7 +110,7 @@ class NativeKernel:
         if self._code.is_flat and self._have_one_layout(given):
             return given
         arrays = []
-        blocked = dict(self._code.blocked)
+        blocked = {each.index: each for each in self._code.blocked}
         for index, (array, strides) in enumerate(zip(given, self._code.strides, strict=True)):
             kept = self._kept.get(index)
             if kept is None:
@@ -158,17 +158,16 @@ def arranged(array: Array, required: Sequence[tuple[int, int]]) -> Array:
     return copy.transpose(np.argsort(order))
 
 
-def in_blocks(array: Array, order: Sequence[int]) -> Array:
-    """Return a copy of a matrix, whose columns are the last axis in ``order``, in blocks of 64 bytes of columns.
-
-    The last block is filled with zeros.
-    """
-    *outer, last = order
-    rows, columns = math.prod([array.shape[axis] for axis in outer]), array.shape[last]
-    block = 64 // array.itemsize
-    count = -(-columns // block)
-    filled = np.zeros((rows, count * block), array.dtype)
-    filled[:, :columns] = array.transpose(order).reshape(rows, columns)
-    copy = np.ndarray((count, rows, block), array.dtype, cpu.new(filled.nbytes))
-    copy[...] = filled.reshape(rows, count, block).transpose(1, 0, 2)
+def in_blocks(array: Array, blocked: Blocked) -> Array:
+    """Return a copy of a matrix in blocks of 64 bytes of columns, the last of which is filled with zeros."""
+    if blocked.pack is not None:
+        array = blocked.pack(array)
+    array = array.transpose(blocked.order)
+    count, columns = math.prod(array.shape[: blocked.stacked]), array.shape[-1]
+    rows, block = math.prod(array.shape[blocked.stacked : -1]), 64 // array.itemsize
+    filled = np.zeros((count, rows, -(-columns // block), block), array.dtype)
+    filled.reshape(count, rows, -1)[:, :, :columns] = array.reshape(count, rows, columns)
+    shape = (count, filled.shape[2], rows, block)
+    copy = np.ndarray(shape, array.dtype, cpu.new(filled.nbytes))
+    copy[...] = filled.swapaxes(1, 2)
     return copy

@@ -151,7 +151,7 @@ def product(claim: Claim) -> Facts:
     assert isinstance(first.operation, Matmul | Conv2d)
     assert all(node.operation.elementwise for node in kernel.nodes[1:])
     assert kernel.code is not None
-    assert "product_f" in kernel.code.text
+    assert "product" in kernel.code.text
     # all sums are written once
     sums = [line for line in kernel.code.text.splitlines() if "= sums[" in line]
     assert len(sums) == 1

@@ -11,7 +11,7 @@ from explorer.ops.elementwise.arithmetic import Add
 from explorer.ops.linalg.matmul import Matmul
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, kernel_cost
 from explorer.plan.graph.reasons import Facts
-from explorer.plan.passes import Algorithms, Codegen, Constants, Dedup, Inline, JoinProducts, Prune, Recall, ShapeValues
+from explorer.plan.passes import Algorithms, Constants, Dedup, Inline, JoinProducts, Prune, Recall, ShapeValues
 from tests.laws.claims.decisions import At, Claim, of_decision, result_bytes, sizes_text
 
 Expr = ex.Expr
@@ -281,13 +281,6 @@ def few_tiles(claim: Claim) -> Facts:
     (count,) = {node.shape[0] * math.ceil(node.shape[2] / 2) * math.ceil(node.shape[3] / 2) for node in claim.subjects}
     assert count < 32
     return {"count": count, "least": 32}
-
-
-@of_decision(Algorithms.compiled)
-def direct_in_c(claim: Claim) -> Facts:
-    assert any(isinstance(step, Codegen) for step in claim.planned.options.passes)
-    assert all(claim.before.operands(node)[1].shape[2:] == (3, 3) for node in claim.subjects)
-    return {}
 
 
 @of_decision(Algorithms.filters_vary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,11 +70,8 @@ def test_a_product_of_matrices() -> None:
         "            width = width_f32(40 - column);\n"
         "            for (int64_t tile = first; tile < last; tile += ROWS) {\n"
         "                const f32 *numbers[ROWS];\n"
-        "                for (int64_t i = 0; i < ROWS; i++) {\n"
-        "                    const int64_t row = least(tile + i, last - 1);\n"
-        "                    numbers[i] = parameter + row * 64;\n"
-        "                }\n"
-        "                product_f32(sums, numbers, 1, 0, 64, tensor + column * 64, 1024, 16, width);\n"
+        "                windows_f32(numbers, parameter, tile, last, 30, 1920, 64);\n"
+        "                product_f32(sums, numbers, 1, 0, 64, tensor + column * 64, 1024, 16, width, tile - first);\n"
         "                for (int64_t row = tile; row < least(tile + ROWS, last); row++) {\n"
         "                    VECTORIZE\n"
         "                    for (int64_t i = 0; i < least(width, 40 - column); i++) {\n"
@@ -106,8 +104,23 @@ def test_a_convolution_copies_bands_of_images_with_padding() -> None:
     assert "const int64_t image = part / 2;" in text
     assert "const int64_t first = part % 2 * 392, last = least(first + 392, 784);" in text
     assert "band_f32(band, source, first / 28 * 1 - 1, 16, 28, 28, 128, 1, 30, 1, 784);" in text
-    assert "numbers[i] = band + (row / 28 * 30 + row % 28) * 128;" in text
-    assert "product_f32(sums, numbers, 3, 3840, 384, tensor + column * 1152, 18432, 16, width);" in text
+    assert "windows_f32(numbers, band, tile - first, last - first, 28, 3840, 128);" in text
+    assert "product_f32(sums, numbers, 3, 3840, 384, tensor + column * 1152, 18432, 16, width, " in text
+
+
+@pytest.mark.spec("K-1")
+def test_winograds_method_computes_tiles() -> None:
+    filters = constant(40, 64, 3, 3)
+    x = Parameter(ex.TensorType((1, 64, 29, 30), "float32"), "x")()
+    plan = ex.EvalPlan(kernels="native", inference=True)
+    plan.register(by_pixel(ex.relu(ex.conv2d(x, filters, padding=1))))
+    text = product_of(Program(plan.prepare().planned)).text
+    assert "f32 band[18 * 32 * 64];" in text  # 8 of 15 rows of tiles
+    assert "f32 numbers[16 * 120 * 64], products[16 * 120 * 40];" in text
+    assert "winograd_pixels_f32(numbers, band, tile - first, count, 120, 15, 32, 64);" in text
+    assert "winograd_products_f32(products, numbers, tensor, count, 120, 64, 40);" in text
+    assert "winograd_sums_f32(sums, products + (each - tile) * 40, 120, 40);" in text
+    assert "if (row < 29 && column < 30) {" in text
 
 
 PRODUCTS: dict[str, tuple[tuple[int, ...], Callable[[str], Callable[[ex.Expr], ex.Expr]]]] = {
@@ -190,6 +203,35 @@ def test_products_have_the_values_of_numpy(name: str, dtype: str, compiler: None
         np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
 
 
+@pytest.mark.spec("K-1", "K-4")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("images", "filters", "padding"),
+    [
+        ((1, 32, 16, 16), (32, 32, 3, 3), 1),
+        ((3, 40, 13, 17), (35, 40, 3, 3), ((2, 0), (0, 1))),
+        ((1, 200, 20, 31), (33, 200, 3, 3), 0),
+        ((1, 33, 70, 70), (320, 33, 3, 3), 1),
+    ],
+)
+def test_winograds_method_has_the_values_of_numpy(
+    images: tuple[int, ...], filters: tuple[int, ...], padding: Any, dtype: str, compiler: None
+) -> None:
+    """With odd sizes, several images, and columns that are not a multiple of a block."""
+    weights = constant(*filters, dtype=dtype)
+    x = Parameter(ex.TensorType(images, dtype), "x")()
+    y = ex.conv2d(x, weights, padding=padding)
+    plans = [ex.EvalPlan(kernels=kernels, inference=True) for kernels in ("numpy", "native")]
+    for plan in plans:
+        plan.register(by_pixel(ex.relu(y + 1)))
+    numpy, native = [Program(plan.prepare().planned) for plan in plans]
+    assert "winograd_sums" in product_of(native).text
+    array = RNG.normal(size=images).astype(dtype)
+    expected = run(numpy, x, array)
+    tolerance = 100 * np.finfo(dtype).eps
+    np.testing.assert_allclose(run(native, x, array), expected, rtol=tolerance, atol=tolerance * np.abs(expected).max())
+
+
 @pytest.mark.spec("K-4")
 def test_a_sum_depends_only_on_its_numbers(compiler: None) -> None:
     """The bits of an element are the same in products of other sizes, whose tiles differ."""
@@ -224,7 +266,7 @@ def test_nan_and_infinity_have_the_same_effect_as_in_numpy(compiler: None) -> No
     ("shape", "build"),
     [
         ((3, 40, 50), lambda x: ex.tanh(x @ constant(3, 50, 60))),  # a stack of matrices
-        ((3, 500), lambda x: ex.tanh(x @ constant(500, 600))),  # few rows
+        ((80, 64), lambda x: ex.tanh(constant(3, 80) @ x)),  # few rows of a matrix that varies
         ((70, 80), lambda x: ex.tanh(constant(40, 70) @ x[:, :79])),  # blocks of a matrix that varies
         ((80, 70), lambda x: ex.tanh(constant(40, 70) @ x.T)),  # a transposed matrix that varies
         ((1, 16, 30, 30), lambda x: ex.tanh(ex.conv2d(x, constant(32, 16, 3, 3)))),  # stored channel by channel
