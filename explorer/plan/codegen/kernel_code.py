@@ -45,7 +45,7 @@ class KernelSpec(NamedTuple):
 class Blocked(NamedTuple):
     """Operand that is passed as a copy in blocks of columns."""
 
-    index: int
+    operand: int
     """index of the operand"""
     order: tuple[int, ...]
     """axes from the outermost to the innermost; the last are the columns"""

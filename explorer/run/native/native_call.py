@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from explorer.core.types.tensor_type import Array
 from explorer.run.native.library import Function
 
 
-class NativeCall(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class NativeCall:
     """Call of a kernel's C function with fixed arguments."""
 
     function: Function

@@ -110,7 +110,7 @@ class NativeKernel:
         if self._code.is_flat and self._have_one_layout(given):
             return given
         arrays = []
-        blocked = {each.index: each for each in self._code.blocked}
+        blocked = {each.operand: each for each in self._code.blocked}
         for index, (array, strides) in enumerate(zip(given, self._code.strides, strict=True)):
             kept = self._kept.get(index)
             if kept is None:
