@@ -111,7 +111,11 @@ class StepFunction:
     reads: tuple[Expr, ...]
     """parameters of the body, values that are the same in all steps, products, and operands of earlier products"""
     writes: tuple[Expr | int, ...]
-    """operands of products, and indices of outputs of the body"""
+    """operands of products, products, and indices of outputs of the body"""
+    length: int = 0
+    """number of parts that a call computes in one step; 0 if a call computes any number of steps"""
+    blocked: tuple[Blocked, ...] = ()
+    """matrices that are passed as a copy in blocks of columns"""
 
 
 class ScanBody(NamedTuple):
@@ -130,7 +134,7 @@ class ScanBody(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StepsCode:
-    """Parts of a step of a scan in the order in which they run: C functions, and products, which NumPy computes."""
+    """Parts of a step of a scan in the order in which they run: C functions, and products, which BLAS computes."""
 
     body: ScanBody
     parts: tuple[StepFunction | Expr, ...]

@@ -1,8 +1,9 @@
-"""C code of the steps of a scan: the elementwise operations between its products.
+"""C code of the steps of a scan: its products, and the elementwise operations between them.
 
-NumPy computes the products of a step, and one C function computes all values between two products, or from the last
-product to the results. An operation reads elements at its own position, so slices of the last axis, such as the gates
-of an LSTM, only change an offset. Each operation is one line for each slice of its value that is read.
+A product by a matrix that is the same in all steps is one C function, and BLAS computes the others. One C function
+computes all values between two products, or from the last product to the results. An operation reads elements at its
+own position, so slices of the last axis, such as the gates of an LSTM, only change an offset. Each operation is one
+line for each slice of its value that is read.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ from explorer.plan.codegen.elements import (
     suffix,
 )
 from explorer.plan.codegen.indexing import offset
-from explorer.plan.codegen.kernel_code import PLAIN, Naming, Obstacle, ScanBody, StepFunction, StepsCode
+from explorer.plan.codegen.kernel_code import PLAIN, KernelSpec, Naming, Obstacle, ScanBody, StepFunction, StepsCode
 from explorer.plan.codegen.kernel_text import FunctionText, counted
 from explorer.plan.codegen.names import RESERVED, Identifiers, c_identifier
+from explorer.plan.codegen.products import product_code
 
 
 class _Column(NamedTuple):
@@ -123,12 +125,34 @@ class _Steps:
                     targets.setdefault(operand.shape, {})[operand] = [operand]
             parts += [_Writer(self, each, name, naming).function() for each in targets.values()]
             self.sources.update([node.uid for each in targets.values() for node in each])
-            parts += [product for product in self._products if self.depth[product.uid] == depth + 1]
+            parts += [
+                self._product(product, f"{name}_product", naming)
+                for product in self._products
+                if self.depth[product.uid] == depth + 1
+            ]
         targets = {}
         for index, output in enumerate(self.body.outputs):
             targets.setdefault(output.shape, {}).setdefault(output, []).append(index)
         parts += [_Writer(self, each, name, naming).function() for each in targets.values()]
         return StepsCode(self.body, tuple(parts), tuple(self.invariant))
+
+    def _product(self, node: Expr, name: str, naming: Naming) -> StepFunction | Expr:
+        """Return the function of a product, or the product if BLAS computes it."""
+        left, right = self.body.inputs[node.uid]
+        scan, parameters = self.body.scan, self.body.parameters
+        axes = dict(zip([each.uid for each in parameters[scan.states :]], scan.axes, strict=False))
+        if right.uid in self._varies or axes.get(left.uid, 0):  # the rows of an element are not adjacent
+            return node
+        order = tuple(range(len(node.shape)))
+        inputs = self.body.inputs
+        code = product_code(
+            KernelSpec(
+                (node,), lambda each: inputs[each.uid], name, order, (), {right.uid}, naming.name_of, naming.origins
+            )
+        )
+        if code is None:
+            return node
+        return StepFunction(code.name, code.text, code.lines, code.reads, (node,), code.length, code.blocked)
 
 
 def _is_part_of_rows(operation: Slice, shape: Shape) -> bool:

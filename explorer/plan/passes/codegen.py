@@ -188,8 +188,8 @@ class Codegen(Pass):
         "The steps of `{result}` are computed by C code, {functions}, because one loop then computes {count:operation} "
         "in each of {steps:step}, and the values between them stay in registers.",
         meaning="NumPy calls one function per operation in each step, which takes longer than its arithmetic if the "
-        "state is small. BLAS computes the matrix products of a step, between the C functions. Values that are the "
-        "same in all steps are computed once.",
+        "state is small. Products by a matrix that is the same in all steps are C functions, too; BLAS computes the "
+        "others. Values that are the same in all steps are computed once.",
         change='ex.EvalPlan(kernels="numpy") runs all kernels in NumPy.',
     )
     columns = Reason(

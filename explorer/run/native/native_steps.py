@@ -1,20 +1,25 @@
-"""Runner of a scan whose steps are C functions, and matrix products, which BLAS computes."""
+"""Runner of a scan whose steps are C functions, and matrix products that BLAS computes.
+
+Without products of BLAS, Python makes one call for all steps.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import Tensor
 from explorer.core.types.tensor_type import Array, TensorType
-from explorer.plan.codegen.kernel_code import StepFunction, StepsCode
+from explorer.plan.codegen.kernel_code import Blocked, StepFunction, StepsCode
 from explorer.plan.codegen.steps import keeps_rows
 from explorer.run.kernels.runners import Runner, Values, single
 from explorer.run.native.library import Function, Library
+from explorer.run.native.native_kernel import in_blocks
 from explorer.run.runtime.memory import allocate
 
 _STEPS = 4096
@@ -51,7 +56,7 @@ class NativeSteps:
                 self._constant.add(node.uid)
         self._kept: dict[int, Array] = {}
         """uid → array of values that are the same in every run"""
-        self._memory = _Memory(code)
+        self._memory = _Memory(code, self._constant)
         self._layouts = [_layout(function, code) for function in code.functions]
 
     def __call__(self, values: Values) -> Any:
@@ -66,12 +71,19 @@ class NativeSteps:
         together = max(1, min(_STEPS, _PART // size))
         for first in range(0, scan.length, together):
             steps = range(first, min(first + together, scan.length))
-            calls = [(functions[each.function.name], *each.addresses(memory, steps)) for each in self._layouts]
-            if len(self._code.parts) == 1:
-                ((function, table, _),) = calls
-                function(table.ctypes.data, 0, len(steps))
-            else:
+            calls = [
+                _StepCalls(functions[each.function.name], each.function.length, each.addresses(memory, steps))
+                for each in self._layouts
+            ]
+            if len(calls) < len(self._code.parts):
                 _run(self._code, memory, steps, calls)
+            elif len(calls) == 1:
+                calls[0].function(calls[0].table.ctypes.data, 0, len(steps))
+            else:
+                table = _table(calls, len(steps))
+                run_calls = self._library.run_calls
+                assert run_calls is not None
+                run_calls(table.ctypes.data, 0, table.size // len(_CALL))
         results = memory.results()
         return tuple(results) if len(results) > 1 else results[0]
 
@@ -100,11 +112,39 @@ class NativeSteps:
         return runner([arrays[operand.uid] for operand in operands])
 
 
-def _run(code: StepsCode, memory: _Memory, steps: range, calls: Sequence[tuple[Function, Array, int]]) -> None:
-    """Run the parts of some steps; ``calls`` are the functions, with addresses and the number of bytes of a step."""
+class _StepCalls(NamedTuple):
+    """Calls of a function, with a row of addresses for each step."""
+
+    function: Function
+    length: int
+    """number of parts that a call computes; 0 if a call computes one step"""
+    table: Array
+
+    @property
+    def stop(self) -> int:
+        """Last argument of a call for one step."""
+        return max(self.length, 1)
+
+
+_CALL = ("function", "arrays", "start", "stop")
+"""fields of the struct ``call`` in the C code of ``RUN_CALLS`` (library.py), which all have 8 bytes"""
+
+
+def _table(calls: Sequence[_StepCalls], steps: int) -> Array:
+    """Return the structs of the calls of all functions in all steps."""
+    table: Array = np.zeros((steps, len(calls), len(_CALL)), np.int64)
+    for part, call in enumerate(calls):
+        function = ctypes.cast(call.function, ctypes.c_void_p).value  # type: ignore[arg-type]
+        table[:, part, 0], table[:, part, 3] = function, call.stop
+        table[:, part, 1] = call.table.ctypes.data + np.arange(steps) * call.table.strides[0]
+    return table
+
+
+def _run(code: StepsCode, memory: _Memory, steps: range, calls: Sequence[_StepCalls]) -> None:
+    """Run the parts of some steps, of which BLAS computes some."""
     remaining = iter(calls)
     parts = [
-        _call(*next(remaining), steps.start) if isinstance(part, StepFunction) else memory.product(part)
+        _call(next(remaining), steps.start) if isinstance(part, StepFunction) else memory.product(part)
         for part in code.parts
     ]
     for step in steps:
@@ -112,9 +152,10 @@ def _run(code: StepsCode, memory: _Memory, steps: range, calls: Sequence[tuple[F
             compute(step)
 
 
-def _call(function: Function, table: Array, distance: int, first: int) -> _Part:
-    start = table.ctypes.data - first * distance
-    return lambda step: function(start + step * distance, 0, 1)
+def _call(call: _StepCalls, first: int) -> _Part:
+    function, stop, distance = call.function, call.stop, call.table.strides[0]
+    start = call.table.ctypes.data - first * distance
+    return lambda step: function(start + step * distance, 0, stop)
 
 
 class _Memory:
@@ -124,13 +165,17 @@ class _Memory:
     own memory in each run.
     """
 
-    def __init__(self, code: StepsCode) -> None:
+    def __init__(self, code: StepsCode, constants: Container[int]) -> None:
+        """Allocate the memory of states; ``constants`` are the uids of values that are the same in every run."""
         body, scan = code.body, code.body.scan
         self._body, self._scan = body, scan
         self._arrays: dict[int, Array] = {}
         """uid → array of elements, of values that are the same in all steps, of products and of their operands"""
         self._computed: dict[int, Array] = {}
         self._products: dict[int, tuple[list[Array], _Part]] = {}
+        self._constants = constants
+        self._blocked: dict[int, Array] = {}
+        """uid → copy of a matrix in blocks of columns"""
         self._states: list[Array] = []
         self._outputs: list[Array] = []
         self._state_of = {node.uid: index for index, node in enumerate(body.parameters[: scan.states])}
@@ -146,6 +191,7 @@ class _Memory:
         for memory, state in zip(self._states, states, strict=True):
             memory[0] = state
         self._arrays = {**self._computed, **arrays}
+        self._blocked = {uid: copy for uid, copy in self._blocked.items() if uid in self._constants}
         for node, sequence, axis in zip(self._elements, sequences, scan.axes, strict=True):
             self._arrays[node.uid] = _steps_first(sequence, axis)
         self._outputs = [
@@ -161,6 +207,13 @@ class _Memory:
         if array is None:
             array = self._arrays[node.uid] = self._computed[node.uid] = allocate(node.tensor_type)
         return array
+
+    def in_blocks(self, node: Expr, blocked: Blocked) -> Array:
+        """Return a copy of a matrix in blocks of columns, which is kept for later runs if the matrix is constant."""
+        copy = self._blocked.get(node.uid)
+        if copy is None:
+            copy = self._blocked[node.uid] = in_blocks(self.array(node), blocked)
+        return copy
 
     def target(self, target: Expr | int) -> Array:
         """Return the array to which a function writes."""
@@ -216,9 +269,11 @@ class _Layout:
         self._first = alternate
         """addresses in the last run"""
 
-    def addresses(self, memory: _Memory, steps: range) -> tuple[Array, int]:
-        """Return a row of addresses for each step, and its number of bytes."""
+    def addresses(self, memory: _Memory, steps: range) -> Array:
+        """Return a row of addresses for each step."""
         arrays = [*map(memory.array, self.function.reads), *map(memory.target, self.function.writes)]
+        for blocked in self.function.blocked:
+            arrays[blocked.operand] = memory.in_blocks(self.function.reads[blocked.operand], blocked)
         first = np.array([array.__array_interface__["data"][0] for array in arrays], np.intp)
         if self._table is None or steps != self._steps:
             number = np.arange(steps.start, steps.stop, dtype=np.intp)[:, None]
@@ -227,7 +282,7 @@ class _Layout:
         else:
             self._table += first - self._first
         self._steps, self._first = steps, first
-        return self._table, self._table.strides[0]
+        return self._table
 
 
 def _layout(function: StepFunction, code: StepsCode) -> _Layout:

@@ -279,3 +279,26 @@ def test_blas_computes_other_products(shape: tuple[int, ...], build: Callable[[e
     _, program = planned(shape, build)
     texts = [kernel.code.text for kernel in program.planned.schedule.kernels if kernel.code is not None]
     assert not any("product_f32" in text for text in texts)
+
+
+@pytest.mark.spec("K-1", "K-4")
+def test_products_of_steps_are_c_functions_that_read_the_current_weights(compiler: None) -> None:
+    """One call runs all steps; weights are copied again in each run, since their array can change in place."""
+    weights = Parameter(ex.TensorType((32, 32), "float32"), "weights")()
+    x = Parameter(ex.TensorType((20, 8, 32), "float32"), "x")()
+    last, totals = ex.scan(lambda h, x: (ex.tanh(h @ weights + x), h), ex.tensor(np.zeros((8, 32), np.float32)), x)
+    plan = ex.EvalPlan(kernels="native")
+    plan.register(last)
+    plan.register(totals)
+    program = Program(plan.prepare().planned)
+    (steps,) = [kernel.steps for kernel in program.planned.schedule.kernels if kernel.steps is not None]
+    assert len(steps.functions) == len(steps.parts) == 2
+    array, sequence = [RNG.normal(size=node.shape).astype(np.float32) for node in (weights, x)]
+    for scale in (1, 0.5):
+        array *= np.float32(scale)
+        program.bind({weights: array, x: sequence})
+        run_simple(program)
+        h = np.zeros((8, 32), np.float32)
+        for value in sequence:
+            h = np.tanh(h @ array + value)
+        np.testing.assert_allclose(program.take()[0], h, rtol=1e-3, atol=1e-4)
