@@ -191,7 +191,24 @@ def _product(out: Array, a: Array, b: Array) -> Callable[[], Any]:
         return functools.partial(_integer_product, a, b, out)
     if _is_faster_transposed(a, b) and out.ndim == 2:
         return functools.partial(_transposed_product, a.T, b.T, out)
+    if _are_matrices_of_blas(out, a, b):
+        # it calls the same function of BLAS, with less work before it, which takes as long as a product of few rows
+        return functools.partial(a.dot, b, out)
     return functools.partial(np.matmul, a, b, out)
+
+
+def _are_matrices_of_blas(out: Array, *operands: Array) -> bool:
+    """Return whether NumPy computes a product of two matrices in ``out`` by BLAS, without copies."""
+    return (
+        out.ndim == 2
+        and out.dtype.char in "fd"
+        and out.flags.c_contiguous
+        and all(
+            isinstance(each, np.ndarray) and each.ndim == 2 and each.dtype == out.dtype and each.flags.aligned
+            for each in (out, *operands)
+        )
+        and all(each.flags.c_contiguous or each.flags.f_contiguous for each in operands)
+    )
 
 
 def _is_faster_transposed(a: Array, b: Array) -> bool:

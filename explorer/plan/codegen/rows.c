@@ -20,6 +20,26 @@ INLINE f32 joined_f32(lanes_f32 v) {
     return x[0];
 }
 
+/* sums of the lanes of less than a block */
+INLINE lanes_f32 rest_f32(const f32 *x, int64_t n) {
+    int64_t i = 0;
+    lanes_f32 a = {0}, b = {0}, c = {0}, d = {0};
+    for (; i + LANES_f32 <= n; i += LANES_f32) {
+        a += load_f32(x + i);
+        b += load_f32(x + i + WIDTH_f32);
+        c += load_f32(x + i + 2 * WIDTH_f32);
+        d += load_f32(x + i + 3 * WIDTH_f32);
+    }
+    for (; i + WIDTH_f32 <= n; i += WIDTH_f32)
+        a += load_f32(x + i);
+    if (i < n) {
+        lanes_f32 last = {0};
+        memcpy(&last, x + i, (size_t)(n - i) * sizeof(f32));
+        b += last;
+    }
+    return (lanes_f32){0} + ((a + b) + (c + d));
+}
+
 /* a sum of numbers that arrive in parts: sums of 1, 2, 4, ... blocks for the bits of their number, and of the rest */
 typedef struct { lanes_f32 blocks[56], rest; int64_t count; } total_f32;
 
@@ -42,21 +62,7 @@ static void add_f32(total_f32 *total, const f32 *x, int64_t n) {
         total->blocks[level] = sum;
         total->count++;
     }
-    lanes_f32 a = {0}, b = {0}, c = {0}, d = {0};
-    for (; i + LANES_f32 <= n; i += LANES_f32) {
-        a += load_f32(x + i);
-        b += load_f32(x + i + WIDTH_f32);
-        c += load_f32(x + i + 2 * WIDTH_f32);
-        d += load_f32(x + i + 3 * WIDTH_f32);
-    }
-    for (; i + WIDTH_f32 <= n; i += WIDTH_f32)
-        a += load_f32(x + i);
-    if (i < n) {
-        lanes_f32 last = {0};
-        memcpy(&last, x + i, (size_t)(n - i) * sizeof(f32));
-        b += last;
-    }
-    total->rest += (a + b) + (c + d);
+    total->rest += rest_f32(x + i, n - i);
 }
 
 /* the sum of all parts, the shortest first */
@@ -69,7 +75,7 @@ static f32 result_f32(const total_f32 *total) {
     return joined_f32(sum);
 }
 
-static f32 sum_f32(const f32 *x, int64_t n) {
+static f32 long_sum_f32(const f32 *x, int64_t n) {
     total_f32 total;
     total.rest = (lanes_f32){0};
     total.count = 0;
@@ -77,10 +83,13 @@ static f32 sum_f32(const f32 *x, int64_t n) {
     return result_f32(&total);
 }
 
+/* the lengths of rows are constants, so the compiler chooses between functions for short and for long rows */
+INLINE f32 sum_f32(const f32 *x, int64_t n) { return n < BLOCK_f32 ? joined_f32(rest_f32(x, n)) : long_sum_f32(x, n); }
+
 INLINE void fill_f32(f32 *x, int64_t n, f32 value) { for (int64_t i = 0; i < n; i++) x[i] = value; }
 
 /* the largest number that is not NaN, or -infinity */
-static f32 largest_f32(const f32 *x, int64_t n) {
+static f32 long_largest_f32(const f32 *x, int64_t n) {
     f32 lanes[LANES_f32];
     for (int64_t k = 0; k < LANES_f32; k++)
         lanes[k] = -INFINITY;
@@ -95,8 +104,17 @@ static f32 largest_f32(const f32 *x, int64_t n) {
     return lanes[0];
 }
 
+INLINE f32 largest_f32(const f32 *x, int64_t n) {
+    if (n >= LANES_f32)
+        return long_largest_f32(x, n);
+    f32 largest = -INFINITY;
+    for (int64_t i = 0; i < n; i++)
+        largest = x[i] > largest ? x[i] : largest;
+    return largest;
+}
+
 /* the smallest number that is not NaN, or infinity */
-static f32 least_f32(const f32 *x, int64_t n) {
+static f32 long_least_f32(const f32 *x, int64_t n) {
     f32 lanes[LANES_f32];
     for (int64_t k = 0; k < LANES_f32; k++)
         lanes[k] = INFINITY;
@@ -109,6 +127,15 @@ static f32 least_f32(const f32 *x, int64_t n) {
         for (int64_t k = 0; k < width; k++)
             lanes[k] = lanes[k + width] < lanes[k] ? lanes[k + width] : lanes[k];
     return lanes[0];
+}
+
+INLINE f32 least_f32(const f32 *x, int64_t n) {
+    if (n >= LANES_f32)
+        return long_least_f32(x, n);
+    f32 least = INFINITY;
+    for (int64_t i = 0; i < n; i++)
+        least = x[i] < least ? x[i] : least;
+    return least;
 }
 
 static int has_nan_f32(const f32 *x, int64_t n) {

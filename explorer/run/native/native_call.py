@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from explorer.core.types.tensor_type import Array
 from explorer.run.native.library import Function
 
 
-@dataclass(frozen=True, slots=True)
-class NativeCall:
-    """Call of a kernel's C function with fixed arguments."""
-
-    function: Function
-    arrays: ctypes.c_void_p
-    """address of the addresses of operands and result; the instance keeps this memory alive"""
-    start: ctypes.c_int64
-    stop: ctypes.c_int64
-
-    def __call__(self) -> None:
-        """Call the function."""
-        self.function(self.arrays, self.start, self.stop)
+class NativeCall(functools.partial[None]):
+    """Call of a kernel's C function with the address of its arrays' addresses, and the first and last iteration."""
 
 
 class _Call(ctypes.Structure):
@@ -39,12 +28,7 @@ class _Call(ctypes.Structure):
 
 def joined(run_calls: Function, calls: Sequence[NativeCall]) -> NativeCall:
     """Return one call of the C function ``run_calls`` that makes all ``calls`` in sequence."""
-    if len(calls) == 1:
-        return calls[0]
-    rows = [
-        _Call(ctypes.cast(call.function, ctypes.c_void_p), call.arrays, call.start, call.stop)  # type: ignore[arg-type]
-        for call in calls
-    ]
+    rows = [_Call(ctypes.cast(call.func, ctypes.c_void_p), *call.args) for call in calls]  # type: ignore[arg-type]
     table = (_Call * len(rows))(*rows)
     return native_call(run_calls, table, (0, len(rows)), calls)
 
