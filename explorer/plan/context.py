@@ -20,7 +20,8 @@ _latest: tuple[Options | None, tuple[Rule, ...], tuple[Callable[..., Any], ...],
 def planning_context(options: Options) -> int:
     """Return an id for ``options`` with the registered rules and kernels; equal combinations have equal ids."""
     global _latest
-    rules, functions = tuple(Rule.rules), tuple(kernels.values())
+    # Each copy is one call of C code, during which no other thread registers anything.
+    rules, functions = tuple(Rule.rules), tuple(dict.values(kernels))
     # Read the whole tuple at once, because another thread may replace it.
     last_options, last_rules, last_functions, context_id = _latest
     if options is not last_options or rules != last_rules or functions != last_functions:

@@ -76,6 +76,11 @@ class PlanRun(NamedTuple):
     views: tuple[View, ...] = ()
     """views of this program, which each run updates"""
 
+    @property
+    def measured(self) -> Timing | None:
+        """Times of the run, which was warm if the program had been planned for another graph."""
+        return self.timing._replace(warm=True) if self.timing is not None and self.reused else self.timing
+
 
 @named_methods
 class EvalPlan:
@@ -323,7 +328,7 @@ class EvalPlan:
         if cached is None:
             return None
         try:
-            timing = run_program(self.executor, cached.program, None, False)._replace(warm=True)
+            timing = run_program(self.executor, cached.program, None, False)
         except RunError:  # the second failure names the lines of this graph, not those of the cached graph
             return None
         results = cached.program.take()
@@ -374,7 +379,7 @@ class EvalPlan:
         """Everything that happened, as plain data; it contains no run before eval()."""
         planned, latest = self.planned, self._latest
         assert latest is not None
-        recording, timing = latest.recording, latest.timing
+        recording, timing = latest.recording, latest.measured
         if recording is None:
             run = None
             if timing is not None and timing.of_work and self.record != "off":
@@ -402,9 +407,9 @@ class EvalPlan:
     def _measure_warm(self) -> None:
         """Measure a warm run if only a first run was measured and the program can run again."""
         run = self._latest
-        if run is not None and run.timing is not None and self.record != "off":
+        if run is not None and run.measured is not None and self.record != "off":
             execute = EXECUTORS[self.executor].run
-            timing = warm_timing(self.planned, run.program, execute, run.inputs, run.timing)
+            timing = warm_timing(self.planned, run.program, execute, run.inputs, run.measured)
             self._latest = run._replace(planned=self.planned, timing=timing, program=None, recording=None)
 
     @by_one_thread

@@ -26,7 +26,7 @@ _ENTRIES, _BYTES = 64, 1 << 27
 """limits of the cache: number of programs, and bytes of their memory and of the tensors they were planned for"""
 
 
-_operation = attrgetter("operation")
+_operation, _uid = attrgetter("operation"), attrgetter("uid")
 
 
 class Leaves(NamedTuple):
@@ -66,27 +66,38 @@ class Structure:
 
 def structure(roots: Sequence[Expr], options: Options) -> Structure | None:
     """Return the structure of a graph, or None if some values are known only during the run."""
-    nodes_by_uid = {root.uid: root for root in roots}
-    reached = [*roots]
-    for node in reached:  # grows during the loop, since operands are appended
+    nodes = [*{root.uid: root for root in roots}.values()]
+    reached = {root.uid for root in nodes}
+    for node in nodes:  # grows during the loop, since operands are appended
         for operand in node.operands:
             uid = operand.uid
-            if uid not in nodes_by_uid:
-                nodes_by_uid[uid] = operand
-                reached.append(operand)
+            if uid not in reached:
+                reached.add(uid)
+                nodes.append(operand)
     # uids increase in order of recording, so operands precede their readers.
-    uids = sorted(nodes_by_uid)
-    nodes = [nodes_by_uid[uid] for uid in uids]
-    position_of = dict(zip(uids, range(len(uids)), strict=True))
-    operands_of = [node.operands for node in nodes]
-    rows = [node.operation.token for node in nodes]
-    rows += map(len, operands_of)
-    rows += [position_of[operand.uid] for operands in operands_of for operand in operands]
+    nodes.sort(key=_uid)
+    position_of: dict[int, int] = {}
+    rows: list[int] = []
+    counts: list[int] = []
+    positions: list[int] = []
+    without_operands: list[Expr] = []
+    for position, node in enumerate(nodes):  # one loop, because most graphs have few nodes
+        position_of[node.uid] = position
+        operands = node.operands
+        rows.append(node.operation.token)
+        counts.append(len(operands))
+        if operands:
+            for operand in operands:
+                positions.append(position_of[operand.uid])  # noqa: PERF401 - a list per node takes longer
+        else:
+            without_operands.append(node)
+    rows += counts
+    rows += positions
     # The structure includes which tensors share a storage, because plans merge such tensors.
     storages: dict[int, int] = {}
     tensors: list[Tensor] = []
     leaves = Leaves([], [])
-    for node in [node for node, operands in zip(nodes, operands_of, strict=True) if not operands]:
+    for node in without_operands:
         if isinstance(node, Tensor):
             storage = node.storage
             token = storage.token

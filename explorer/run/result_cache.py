@@ -66,7 +66,15 @@ class _Values(dict[int, ReferenceType[Array]]):
 class _Evaluation:
     """Roots of one evaluation; kept until their values have value numbers, or are freed."""
 
-    def __init__(self, graph: Structure, root_positions: Sequence[int], values: Sequence[ReferenceType[Array]]) -> None:
+    def __init__(
+        self,
+        graph: Structure,
+        uids: Sequence[int],
+        root_positions: Sequence[int],
+        values: Sequence[ReferenceType[Array]],
+    ) -> None:
+        self.uids = uids
+        """uids of the roots"""
         self.context, self.leaves = graph.context, graph.leaves
         self.encoding, self.count = graph.encoding, len(graph.nodes)
         self.operations = graph.operations
@@ -116,11 +124,28 @@ class _Waiting:
         self.clear()
 
     def clear(self) -> None:
+        self._latest: _Evaluation | None = None
+        """last evaluation, which is stored when the next one, or a graph, needs it"""
         self._single: dict[int, list[_Evaluation]] = {}
         self._nodes = 0
         self._several: deque[_Evaluation] = deque()
 
-    def add(self, evaluation: _Evaluation) -> None:
+    def put(self, evaluation: _Evaluation | None) -> None:
+        """Store the previous evaluation by the uids of its roots, unless all its values are freed; keep this one.
+
+        In a loop that keeps no values, nothing is stored.
+        """
+        previous, self._latest = self._latest, evaluation
+        if previous is None or not previous.is_referenced:
+            return
+        table = _by_uid.get(previous.context)
+        if table is None:
+            table = _by_uid[previous.context] = _Values()
+        table.update(zip(previous.uids, previous.values, strict=True))
+        table.sweep()
+        self._add(previous)
+
+    def _add(self, evaluation: _Evaluation) -> None:
         """Add an evaluation; if a limit is exceeded, ``enter`` the oldest one, or all with a single root."""
         if len(evaluation.values) > 1:
             self._several.append(evaluation)
@@ -182,14 +207,9 @@ def remember(graph: Structure | None, values: Sequence[Any]) -> None:
             return
         roots, arrays, root_positions = [[*column] for column in zip(*computed, strict=True)]
     references = [ref(array) for array in arrays]
+    evaluation = _Evaluation(graph, [root.uid for root in roots], root_positions, references)
     with _lock:
-        table = _by_uid.get(graph.context)
-        if table is None:
-            table = _by_uid[graph.context] = _Values()
-        for root, reference in zip(roots, references, strict=True):
-            table[root.uid] = reference
-        table.sweep()
-        _waiting.add(_Evaluation(graph, root_positions, references))
+        _waiting.put(evaluation)
 
 
 def _are_results(roots: Sequence[Expr], values: Sequence[Any]) -> bool:
@@ -205,10 +225,11 @@ def recall(graph: Structure | None) -> Recalled | None:
     if graph is None:
         return None
     context = graph.context
-    table = _by_uid.get(context)
-    if table is None:
-        return None
     with _lock:
+        _waiting.put(None)
+        table = _by_uid.get(context)
+        if table is None:
+            return None
         live: dict[Expr, Array] = {}
         equal: set[int] = set()
         # First find nodes that were roots themselves, because this needs no numbering.

@@ -609,7 +609,7 @@ class BoundRun:
         """Run all kernels without measuring times, and consecutive compiled kernels by one call."""
         index, step = 0, None
         try:
-            for index, step in self._steps:  # noqa: B007
+            for index, step in self._steps:  # noqa: B007 - read if a step fails
                 call, target, _ = step
                 value = call()
                 if value is not target and target is not None:

@@ -80,7 +80,8 @@ def sealed_copy(value: Array) -> Array:
     """Return a copy of an array that cannot be made writable."""
     # A copy in an immutable bytes object needs no sealing. For a large array, NumPy allocates all pages at once.
     if 0 < value.nbytes <= _SMALL and value.flags.c_contiguous and _is_plain(value):
-        return np.ndarray(value.shape, value.dtype, value.tobytes())
+        # A view, as in ``sealed``: NumPy's views of a view refer to the array below, so they keep no result alive.
+        return np.ndarray(value.shape, value.dtype, value.tobytes()).view()
     if value.nbytes > budget.memory:  # avoids formatting the name in most runs
         claim_memory(f"a copy of a result of shape {value.shape}", value.nbytes)
     return sealed(np.array(value))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,6 +60,22 @@ def test_few_rows_times_a_transposed_matrix(rows: int) -> None:
         np.testing.assert_allclose(wide[..., 40:552], expected, rtol=1e-4, atol=1e-4)
         assert np.isnan(wide[..., :40]).all()
         assert np.isnan(wide[..., 552:]).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 0, 4), (1, 64, 10), (64, 10, 1), (64, 64, 128), (129, 17, 65)])
+def test_a_product_of_two_matrices_has_the_bits_of_matmul_in_any_layout(shape: Any, dtype: str) -> None:
+    rows, depth, columns = shape
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(rows, depth)).astype(dtype), rng.normal(size=(depth, columns)).astype(dtype)
+    expected = np.matmul(a, b)
+    for left in (a, np.asfortranarray(a), np.repeat(a, 2, axis=1)[:, ::2]):
+        for right in (b, np.asfortranarray(b), b[:, ::-1].copy()[:, ::-1]):
+            for out in (np.empty_like(expected), np.full((rows, 2 * columns), 7, dtype)[:, :columns]):
+                Matmul().bind_kernel(out, left, right)()
+                np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
+                if left is a and right is b:
+                    assert out.tobytes() == expected.tobytes()
 
 
 def test_few_rows_times_a_transposed_matrix_are_one_product_with_few_columns(monkeypatch: pytest.MonkeyPatch) -> None:
