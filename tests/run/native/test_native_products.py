@@ -293,7 +293,7 @@ def test_products_of_steps_are_c_functions_that_read_the_current_weights(compile
     program = Program(plan.prepare().planned)
     (steps,) = [kernel.steps for kernel in program.planned.schedule.kernels if kernel.steps is not None]
     assert len(steps.functions) == len(steps.parts) == 2
-    array, sequence = [RNG.normal(size=node.shape).astype(np.float32) for node in (weights, x)]
+    array, sequence = [RNG.normal(scale=0.1, size=node.shape).astype(np.float32) for node in (weights, x)]
     for scale in (1, 0.5):
         array *= np.float32(scale)
         program.bind({weights: array, x: sequence})
