@@ -30,7 +30,6 @@ from explorer.plan.graph.pass_base import Again, Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.options import Options
 from explorer.plan.passes.recall import ReusableValues
-from explorer.plan.pipeline import pass_of
 from explorer.plan.schedule.schedule import Schedule
 from explorer.record.reasons import counted_text
 from explorer.record.rows import Decides
@@ -73,10 +72,13 @@ def plan(roots: Sequence[Expr], options: Options | None = None, reusable: Reusab
     changed: set[str] = set()
     callback = current_callback()
     for step in options.passes:
-        planning_pass = pass_of(step)
-        # Nothing that the pass depends on has changed, so its stage would be empty.
-        if isinstance(step, Again) and changed.isdisjoint(step.after):
-            continue
+        if isinstance(step, Again):
+            # Nothing that the pass depends on has changed, so its stage would be empty.
+            if changed.isdisjoint(step.after):
+                continue
+            planning_pass = step.repeated
+        else:
+            planning_pass = step
         if not planning_pass.has_work(graph):
             continue
         name = f"{planning_pass.name} again" if planning_pass.name in names else planning_pass.name

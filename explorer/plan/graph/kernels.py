@@ -6,7 +6,6 @@ and a loop over samples records thousands of identical kernels. The cost is ther
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -154,9 +153,10 @@ def _cost_of_fused(
     """
     inputs, size = graph.inputs, members[-1].type.nbytes
     # A chain repeats few operations, so the costs of equal operations on equal types are computed once.
-    alike: Counter[Any] = Counter(
-        [(member.operation, member.type, *[operand.type for operand in inputs[member.uid]]) for member in members]
-    )
+    alike: dict[tuple[Any, ...], int] = {}
+    for member in members:
+        key = member.operation, member.type, *[operand.type for operand in inputs[member.uid]]
+        alike[key] = alike.get(key, 0) + 1
     flops = temporaries = 0
     for (operation, type_, *types), count in alike.items():
         flops += count * operation.flops(type_, *types)

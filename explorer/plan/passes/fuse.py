@@ -442,8 +442,10 @@ class Fuse(Pass):
     def _decline_unfused(self, nodes: list[Expr], graph: PlanGraph) -> None:
         """Record declined decisions for elementwise operations that joined no kernel and have no decision yet."""
         elementwise = [node for node in nodes if node.operation.elementwise]
+        if not elementwise:
+            return
         rules = {self.epilogue.name, self.chain.name, self.prologue.name}
-        decisions = [each for each in graph.decisions if each.info.name in rules] if elementwise else []
+        decisions = [each for each in graph.decisions if each.info.name in rules]
         explained = {node.uid for decision in decisions for node in decision.subjects}
         for node in elementwise:
             if node.uid in explained:
