@@ -1,7 +1,8 @@
 """Memory of a schedule: one arena on the cpu, and views of it; results on other devices are allocated separately.
 
 Arrays are created once per program, at the plan's offsets. Memory is not cleared, because a kernel writes its whole
-result before anything reads it.
+result before anything reads it. A large result outside the arena is stored in the memory of a previous result, if that
+was deleted.
 """
 
 from __future__ import annotations
@@ -13,16 +14,48 @@ import numpy as np
 from explorer.core.errors import RunError
 from explorer.core.ir.tensor import Tensor
 from explorer.core.memory_budget import budget, claim_memory
-from explorer.core.types.device import cpu
+from explorer.core.types.device import Block, cpu
 from explorer.core.types.tensor_type import Array, TensorType, TupleType
 from explorer.plan.schedule.schedule import Kernel, Placement, Schedule, align_up
 from explorer.record.reasons import bytes_text
+
+_LARGE, _KEPT = 1 << 25, 1 << 28
+"""minimum bytes of a result whose memory is used again, since C libraries return such memory to the system, which then
+takes as long to clear new memory as a kernel to write it; and maximum bytes, since one block remains allocated"""
+
+
+class _LastBlock:
+    """Allocator that keeps the memory that was deleted last, until memory of another size is requested."""
+
+    name = "cpu"
+
+    def __init__(self) -> None:
+        self._kept: dict[int, Array] = {}
+        """at most one block, by its size; threads use only atomic methods"""
+
+    def new(self, nbytes: int) -> Array:
+        """Return uninitialised memory."""
+        kept = self._kept.pop(nbytes, None)
+        if kept is None:
+            self._kept.clear()
+            kept = cpu.new(nbytes)
+        return kept
+
+    def delete(self, memory: Array) -> None:
+        """Keep memory instead of the memory that was deleted before."""
+        self._kept.clear()
+        self._kept[memory.nbytes] = memory
+
+
+_last_block = _LastBlock()
 
 
 def allocate(type_: TensorType | TupleType, channels_last: bool = False) -> Any:
     """Allocate memory for a result on its device, as an array or a tuple of arrays."""
     if isinstance(type_, TupleType):
         return tuple([part.device.empty(part.shape, part.dtype) for part in type_.parts])
+    if type_.device is cpu and _LARGE <= type_.nbytes <= _KEPT and not type_.dtype.hasobject:
+        return placed(type_, np.asarray(Block(_last_block, type_.nbytes)), channels_last)
     if not channels_last:
         return type_.device.empty(type_.shape, type_.dtype)
     n, c, h, w = type_.shape

@@ -16,14 +16,17 @@ from threadpoolctl import threadpool_limits
 
 import explorer as ex
 from assets import seeded
+from explorer.core.types.tensor_type import TensorType
 from explorer.formats import pnnx
 from explorer.formats.pnnx.operators import TABLE
 from explorer.net import Net
 from explorer.plan import Options, plan
+from explorer.plan.options import Kernels
 from explorer.plan.passes import Inline
 from explorer.plan.schedule.schedule import ALIGNMENT
 from explorer.run.execution.executors import run_simple
 from explorer.run.execution.program import Program
+from explorer.run.runtime import memory as memory_module
 from explorer.run.runtime.memory import Memory
 
 MODELS = Path(__file__).parents[3] / "assets" / "models"
@@ -129,3 +132,50 @@ def _allocated(run: Callable[[], Any]) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.spec("K-7")
+@pytest.mark.parametrize("kernels", ["numpy", "native"])
+def test_memory_of_a_large_result_is_used_again(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A result is stored in the memory of a previous one if neither it nor any view of it is left."""
+    monkeypatch.setattr(memory_module, "_LARGE", 1 << 20)
+    monkeypatch.setattr(memory_module, "_last_block", memory_module._LastBlock())
+    x = ex.tensor(np.ones(1 << 19, np.float32))
+    planned = plan([abs(x * 2 - 5) * 3], Options(kernels=kernels))
+    programs = [Program(planned), Program(planned)]
+
+    def run(program: Program) -> Any:
+        run_simple(program)
+        (result,) = program.take()
+        np.testing.assert_array_equal(result, 9)
+        return result
+
+    result = run(programs[0])
+    address, view = result.ctypes.data, result[5:7]
+    del result
+    second = run(programs[0])
+    assert not np.shares_memory(view, second)
+    np.testing.assert_array_equal(view, 9)
+    del view
+    assert run(programs[1]).ctypes.data == address  # another program uses it too
+
+
+def test_one_deleted_block_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_module, "_LARGE", 1 << 20)
+    monkeypatch.setattr(memory_module, "_last_block", memory_module._LastBlock())
+
+    def allocated(size: int) -> Any:
+        return memory_module.allocate(TensorType((size,), np.dtype(np.float32)))
+
+    def work() -> None:
+        arrays = [allocated(size) for size in (1 << 19, 1 << 18, 1 << 19, 1 << 20)]
+        arrays.clear()
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < (4 << 20) + (1 << 17)
+        allocated((1 << 18) - 1)  # not large, so that the block remains
+        assert len(memory_module._last_block._kept) == 1
+        other = allocated(1 << 18)
+        assert tracemalloc.get_traced_memory()[0] < (1 << 20) + (1 << 17)
+        del other
+
+    _allocated(work)
