@@ -134,7 +134,6 @@ def _allocated(run: Callable[[], Any]) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.spec("K-7")
 @pytest.mark.parametrize("kernels", ["numpy", "native"])
 def test_memory_of_a_large_result_is_used_again(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> None:
     """A result is stored in the memory of a previous one if neither it nor any view of it is left."""
