@@ -494,7 +494,7 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
     Codegen.dtype: (lambda: wide("float16", 64, 64) * 2 + 1, NATIVE),
     Codegen.function: (lambda: ex.arctan(wide("float64", 64, 64)) * 2, NATIVE),
     Codegen.single: (lambda: ex.tanh(wide("float32", 64, 64)), NATIVE),
-    Codegen.few_elements: (lambda: ex.tanh(wide("float32", 8, 8)) * 2, NATIVE),
+    Codegen.no_faster: (lambda: ex.tanh(wide("float32", 8, 8)) * 2, NATIVE),
     Codegen.many_operations: (lambda: chain(1001), NATIVE),
     Codegen.windows: (lambda: ex.relu(ex.max_pool2d(wide("float32", 1, 4, 80, 80), 2)), NATIVE),
     Codegen.large_window: (

@@ -22,7 +22,8 @@ from explorer.ops.base import Elementwise
 from explorer.ops.control.recurrence import recurrence
 from explorer.ops.control.scan import Scan, scan_operands
 from explorer.plan.codegen.elements import has_expression, has_rows
-from explorer.plan.passes import codegen
+from explorer.plan.graph import compiled_price
+from explorer.plan.graph.cost_model import CostModel
 from explorer.run.native import library
 from explorer.testing.laws.cases import Case, floating
 from explorer.testing.laws.method_laws import patterns, weights_of
@@ -50,8 +51,7 @@ def compiler(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder: Path = tmp_path_factory.mktemp("kernels")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library, "cache_folder", lambda: folder)
-        patch.setattr(codegen, "_ELEMENTS", 1)
-        patch.setattr(codegen, "_FLOPS", 1)
+        patch.setattr(compiled_price, "COMPILED", CostModel(call=0.0, flops=math.inf))
         library.library.cache_clear()
         yield
     library.library.cache_clear()

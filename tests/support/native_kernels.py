@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from explorer.plan.graph import compiled_price
+from explorer.plan.graph.cost_model import CostModel
 from explorer.plan.options import Options
-from explorer.plan.passes import codegen
 from explorer.run.native import library
 from explorer.run.plan_cache import cache
 
@@ -32,8 +34,7 @@ def compiled_by_default() -> Iterator[None]:
 
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(library, "cache_folder", lambda: Path(folder))
-        patch.setattr(codegen, "_ELEMENTS", 1)
-        patch.setattr(codegen, "_FLOPS", 1)
+        patch.setattr(compiled_price, "COMPILED", CostModel(call=0.0, flops=math.inf))
         patch.setattr(Options, "__init__", initialize)
         yield
 

@@ -6,7 +6,7 @@ a C compiler is found out when the program is built (run/native). Without one, N
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -33,6 +33,7 @@ from explorer.plan.codegen.names import Identifiers, c_identifier
 from explorer.plan.codegen.products import product_code
 from explorer.plan.codegen.steps import steps_code
 from explorer.plan.codegen.windows import combines_windows
+from explorer.plan.graph.compiled_price import price, price_of_steps
 from explorer.plan.graph.constancy import constants_of
 from explorer.plan.graph.kernels import BodyPlans
 from explorer.plan.graph.pass_base import Pass
@@ -40,10 +41,6 @@ from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Reason, RuleInfo
 from explorer.plan.schedule.schedule import Kernel
 
-_ELEMENTS = 4096
-"""minimum number of elements, divided by the number of operations: NumPy computes fewer in about the time of a call"""
-_FLOPS = 1 << 11
-"""minimum number of operations on elements in a kernel with reductions, divided by the number of NumPy's calls"""
 _OPERATIONS = 1000
 """maximum number of operations in a kernel: a compiler's time grows faster than its number of lines"""
 _NAMED = 3
@@ -58,17 +55,19 @@ class Codegen(Pass):
     rule = RuleInfo("CompiledLoop", "A kernel of elementwise operations and reductions of rows becomes a loop in C.")
     compiled = Reason(
         "compiled",
-        "`{result}` is computed by the C function {function}, because one loop then computes {count:operation} on "
-        "{elements} elements, and the values between them stay in registers.",
-        meaning="NumPy calls one function per operation, which reads and writes arrays in the cache. Addition, "
+        "`{result}` is computed by the C function {function}, because one loop computes {count:operation} on "
+        "{elements} elements in an estimated {compiled_us}, and NumPy takes {numpy_us}.",
+        meaning="NumPy calls one function per operation, which reads and writes arrays in the cache. In C, the values "
+        "between operations stay in registers. The estimates contain calls and arithmetic: both read and write the "
+        "same memory. Addition, "
         "multiplication, division and square root give the same bits as in NumPy; exp, log, tanh, sigmoid and erf "
         "are within 2 ulp of the exact value.",
         change='ex.EvalPlan(kernels="numpy") runs all kernels in NumPy.',
     )
     compiled_rows = Reason(
         "compiled_rows",
-        "`{result}` is computed by the C function {function}, because a row of {length:element} then stays in the "
-        "cache during {count:operation} on {rows:row}.",
+        "`{result}` is computed by the C function {function}, because {count:operation} on {rows:row} of "
+        "{length:element} take an estimated {compiled_us} if a row stays in the cache, and NumPy takes {numpy_us}.",
         meaning="A row consists of the elements that a reduction such as a sum combines. NumPy calls several "
         "functions, each of which reads and writes all rows. Sums are added pairwise, in an order that is the same in "
         "every run but not NumPy's, so the last digits may differ.",
@@ -77,8 +76,8 @@ class Codegen(Pass):
     )
     compiled_columns = Reason(
         "compiled_columns",
-        "`{result}` is computed by the C function {function}, because a loop over {rows:row} of {length:element} then "
-        "computes {count:operation} and combines the rows, without writing the values between them to memory.",
+        "`{result}` is computed by the C function {function}, because a loop over {rows:row} of {length:element} "
+        "takes an estimated {compiled_us} for {count:operation}, and NumPy takes {numpy_us}.",
         meaning="The rows are combined element by element, as in the sum of a batch along its first axis. NumPy calls "
         "several functions, each of which reads and writes whole arrays. Sums are added in blocks of rows, in an order "
         "that is the same in every run but not NumPy's, so the last digits may differ.",
@@ -109,12 +108,12 @@ class Codegen(Pass):
         "`{result}` is computed by NumPy, because it is a single operation, for which NumPy's loop is as fast.",
         meaning="C code is faster if it combines several operations, so that values between them need no memory.",
     )
-    few_elements = Reason(
-        "few_elements",
-        "`{result}` is computed by NumPy, because its loop has only {count:element}. C code is faster only with "
-        "{least} elements or more.",
-        meaning="The compiler takes longer than C code saves. If it runs for another kernel, the plan also has C code "
-        "of kernels of few elements, except those that NumPy computes by one call.",
+    no_faster = Reason(
+        "no_faster",
+        "`{result}` is computed by NumPy, because NumPy takes an estimated {numpy_us}, and C code would take "
+        "{compiled_us}.",
+        meaning="Calling a C function takes as long as four of NumPy's functions on few elements. If the plan has "
+        "other C code, one call runs both, and then fewer operations pay.",
     )
     many_operations = Reason(
         "many_operations",
@@ -126,16 +125,16 @@ class Codegen(Pass):
     )
     windows = Reason(
         "windows",
-        "`{result}` is computed by the C function {function}, because one loop then combines the pixels of each window "
-        "and computes {count:operation} on {elements} elements.",
+        "`{result}` is computed by the C function {function}, because {count:operation} for each of {elements} "
+        "windows take an estimated {compiled_us}, and NumPy takes {numpy_us}.",
         meaning="NumPy's functions read and write arrays in the cache for each pixel of a window and each operation. "
         "The products of a convolution are added in the order of the pixels, without rounding them before.",
         change='ex.EvalPlan(kernels="numpy") runs all kernels in NumPy.',
     )
     epilogue = Reason(
         "epilogue",
-        "`{result}` is computed by the C function {function} on each tile of `{product}`, because one loop then "
-        "computes {count:operation} on {elements} elements while the tile is in the cache.",
+        "`{result}` is computed by the C function {function} on each tile of `{product}`, because {count:operation} "
+        "on {elements} elements take an estimated {compiled_us} in one loop, and NumPy takes {numpy_us}.",
         meaning="A tile is a part of the product that is computed at once. BLAS or NumPy computes it, and the C "
         "function computes the operations after the product.",
         change='ex.EvalPlan(kernels="numpy") runs all kernels in NumPy.',
@@ -185,8 +184,8 @@ class Codegen(Pass):
     )
     steps = Reason(
         "steps",
-        "The steps of `{result}` are computed by C code, {functions}, because one loop then computes {count:operation} "
-        "in each of {steps:step}, and the values between them stay in registers.",
+        "The steps of `{result}` are computed by C code, {functions}, because {count:operation} in each of "
+        "{steps:step} take an estimated {compiled_us}, and NumPy takes {numpy_us}.",
         meaning="NumPy calls one function per operation in each step, which takes longer than its arithmetic if the "
         "state is small. Products by a matrix that is the same in all steps are C functions, too; BLAS computes the "
         "others. Values that are the same in all steps are computed once.",
@@ -226,7 +225,7 @@ class Codegen(Pass):
         choices = [choice(kernel, False) for kernel in graph.ordered.kernels]
         compiler_runs = any(isinstance(code, (KernelCode, StepsCode)) for code, _ in choices)
         for kernel, first_choice in zip(graph.ordered.kernels, choices, strict=True):
-            is_small = first_choice[0] is self.few_elements
+            is_small = first_choice[0] is self.no_faster
             code, facts = choice(kernel, True) if is_small and compiler_runs else first_choice
             if isinstance(code, Reason):
                 graph.decline(self.rule, code, facts, *kernel.nodes)
@@ -291,10 +290,11 @@ class Codegen(Pass):
         spec = _spec(kernel, graph, channels_last)
         if (product := product_code(spec)) is not None:
             return names.renamed(product)
-        if len(nodes) == 1 and nodes[0].operation.is_tileable and not _combines_windows(nodes[0], graph):
+        has_windows = _combines_windows(nodes[0], graph)
+        is_product = nodes[0].operation.is_tileable and not has_windows
+        if is_product and len(nodes) == 1:
             return None
-        is_product = nodes[0].operation.is_tileable and len(nodes) > 1
-        others = nodes[1:] if is_product or _combines_windows(nodes[0], graph) else nodes
+        others = nodes[1:] if is_product or has_windows else nodes
         combining = [node for node in others if not node.operation.elementwise]
         for node in combining:
             if not has_rows(node.operation):
@@ -302,19 +302,16 @@ class Codegen(Pass):
                 return self.combines
         if len(nodes) == 1 and isinstance(result.operation, (Ufunc, Extreme)):
             return self.single
-        size, least = result.tensor_type.size, max(_ELEMENTS // max(len(others), 1), 1)
-        if combining:
-            size = graph.inputs[combining[0].uid][0].size
-            least = least_elements(others, size, kernel.cost.flops)
-        saves_calls = len(others) > 1 or bool(combining)
-        if size < least and not (compiler_runs and saves_calls and size):
-            facts |= {"count": size, "least": least}
-            return self.few_elements
+        estimate = price(nodes[1:] if is_product else nodes, spec.operands, is_called_with_others=compiler_runs)
+        if not estimate.pays:
+            facts |= estimate.facts()
+            return self.no_faster
         if len(nodes) > _OPERATIONS:
             facts |= {"count": len(nodes), "most": _OPERATIONS}
             return self.many_operations
         code = kernel_code(spec)
         if isinstance(code, KernelCode):
+            facts |= estimate.facts()
             return names.renamed(code)
         facts |= {"operation": code.node.operation.label, **code.facts}
         reason: Reason = getattr(self, code.kind)
@@ -328,10 +325,10 @@ class Codegen(Pass):
         operations = [node for node in body.nodes if node.operation.elementwise]
         if not operations:
             return None
-        size = body.scan.length * max([node.tensor_type.size for node in body.outputs])
-        if size < _ELEMENTS:
-            facts |= {"count": size, "least": _ELEMENTS}
-            return self.few_elements
+        estimate = price_of_steps(body)
+        if not estimate.pays:
+            facts |= estimate.facts()
+            return self.no_faster
         if len(operations) > _OPERATIONS:
             facts |= {"count": len(operations), "most": _OPERATIONS}
             return self.many_operations
@@ -343,7 +340,7 @@ class Codegen(Pass):
         parts = [names.renamed(part) if isinstance(part, StepFunction) else part for part in code.parts]
         code = replace(code, parts=tuple(parts))
         functions = " and ".join([function.name for function in code.functions])
-        facts |= {"functions": functions, "count": len(operations), "steps": body.scan.length}
+        facts |= {"functions": functions, "count": len(operations), "steps": body.scan.length, **estimate.facts()}
         return code
 
 
@@ -381,15 +378,6 @@ def _is_candidate(kernel: Kernel, graph: PlanGraph) -> bool:
 
 def _combines_windows(node: Expr, graph: PlanGraph) -> bool:
     return combines_windows(node, graph.inputs[node.uid])
-
-
-def least_elements(nodes: Sequence[Expr], size: int, flops: int) -> int:
-    """Return the minimum number of elements of a kernel of rows whose ``size`` elements take ``flops`` operations.
-
-    C code replaces about one call of NumPy for each of its lines.
-    """
-    calls = sum([max(len(node.operation.c_rows), 1) for node in nodes])
-    return max(_FLOPS // (max(flops // max(size, 1), 1) * calls), 1)
 
 
 class _Names:

@@ -16,11 +16,11 @@ from explorer.plan.codegen.elements import has_rows
 from explorer.plan.codegen.generate import kernel_code
 from explorer.plan.codegen.kernel_code import KernelSpec, Obstacle
 from explorer.plan.codegen.row_lines import rows_of
+from explorer.plan.graph.compiled_price import price
 from explorer.plan.graph.constancy import Prepared
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Reason
-from explorer.plan.passes.codegen import least_elements
 
 _OPERATIONS = 100
 """maximum number of operations in a joined kernel"""
@@ -78,8 +78,7 @@ class JoinRows(Pass):
             if len(cluster.parts) < 2 or rows is None:
                 continue
             size = graph.inputs[next(node for node in nodes if has_rows(node.operation)).uid][0].size
-            flops = sum([node.operation.flops(node.type, *[each.type for each in inputs[node.uid]]) for node in nodes])
-            if size < least_elements(nodes, size, flops):
+            if not price(nodes, lambda node: inputs[node.uid]).pays:
                 continue
             order = range(len(nodes[-1].shape))
             if isinstance(kernel_code(KernelSpec(nodes, lambda node: inputs[node.uid], "rows", order)), Obstacle):

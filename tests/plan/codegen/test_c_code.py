@@ -157,7 +157,7 @@ def test_many_equal_names_are_numbered() -> None:
         (lambda x: ex.tensor(np.ones((100, 100), np.float16)) * 2 + 1, "dtype"),
         (lambda x: ex.tensor(np.ones(9999, int)) * 2 + 1, "dtype"),
         (lambda x: ex.tanh(x), "single"),
-        (lambda x: ex.tanh(x[:2]) + 1, "few_elements"),
+        (lambda x: ex.tanh(x[:2]) + 1, "no_faster"),
     ],
 )
 def test_kernels_without_code_are_declined_with_the_reason(build: Any, code: str) -> None:
@@ -172,8 +172,8 @@ def test_kernels_of_few_elements_are_compiled_if_the_compiler_runs_for_another_k
     assert [len(code.lines) for code in codes(few)] == []
     assert sorted(len(code.lines) for code in codes([few, ex.tanh(x) * 3 - 2])) == [2, 3]
     assert declined([few, ex.tanh(x) * 3 - 2]) == []
-    assert declined([few[:0] * 2 - 1, ex.tanh(x) * 3 - 2]) == ["few_elements"]
-    assert declined([ex.tanh(x) * 3 - 2, x @ w + w[0]]) == ["few_elements"]
+    assert declined([few[:0] * 2 - 1, ex.tanh(x) * 3 - 2]) == ["no_faster"]
+    assert declined([ex.tanh(x) * 3 - 2, x @ w + w[0]]) == ["no_faster"]
     assert declined([ex.tanh(x) * 3 - 2, x @ w * 2 + w[0]]) == []
 
 
@@ -204,6 +204,8 @@ def test_the_default_is_numpy_and_the_decision_is_part_of_the_plan() -> None:
     assert names.index("codegen") == names.index("buffers") - 1
     (decision,) = [row for row in recording.decisions if row.rule == "CompiledLoop"]
     assert decision.verdict == "applied"
-    assert "one loop then computes 2 operations on 24000 elements" in recording.reason(decision).replace(",", "")
+    assert recording.reason(decision).endswith(
+        "because one loop computes 2 operations on 24,000 elements in an estimated 18.1 µs, and NumPy takes 35.7 µs."
+    )
     with pytest.raises(ex.UnknownNameError, match="kernels"):
         ex.EvalPlan(kernels="cuda")  # type: ignore[arg-type]

@@ -149,7 +149,7 @@ def test_a_sum_for_each_channel_adds_the_parts_of_all_images() -> None:
         (lambda x: ex.square(x.reshape((10, 10, 10, 30))).sum(axis=(1, 3)), "columns"),
         (lambda x: ex.square(x.reshape((10, 10, 10, 30))).sum(axis=(0, 2)), "columns"),
         (lambda x: x.max(axis=1), "single"),
-        (lambda x: ex.square(x[:1]).sum(axis=1), "few_elements"),
+        (lambda x: ex.square(x[:1]).sum(axis=1), "no_faster"),
         (lambda x: ex.prod(ex.square(x), axis=1), "combines"),
         (lambda x: ex.tensor(np.ones((200, 300), int)).sum(axis=1), "dtype"),
         (lambda x: (x > 1).sum(axis=1), "dtype"),
@@ -163,8 +163,8 @@ def test_reductions_without_code_are_declined_with_the_reason(build: Any, code: 
 def test_a_softmax_of_few_elements_is_compiled_because_it_replaces_several_calls() -> None:
     x = ex.tensor(X[:64, :10])
     assert "/* 1 operation on 64 rows of 10 elements */" in lines(ex.log_softmax(x))
-    assert declined(ex.log_softmax(x[:1])) == ["few_elements"]
-    assert declined(ex.sum(x, axis=1)) == ["few_elements"]
+    assert "/* 1 operation on 1 row of 10 elements */" in lines(ex.log_softmax(x[:1]))
+    assert declined(ex.sum(x, axis=1)) == ["no_faster"]
 
 
 @pytest.mark.spec("K-3")

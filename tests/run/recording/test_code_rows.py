@@ -62,14 +62,13 @@ def test_the_code_of_a_kernel_without_code_is_an_error() -> None:
 @pytest.mark.spec("K-2", "K-3")
 def test_the_error_for_a_kernel_without_code_states_the_reason() -> None:
     x = ex.tensor(np.ones((100, 100), np.float32))
-    few = ex.tanh(x[0]) * 2
-    small, plan = ex.EvalPlan(kernels="native"), ex.EvalPlan(kernels="native")
-    small.register(few)
-    with pytest.raises(ex.StateError, match=r"`few = multiply 2` is computed .* has only 100 elements"):
-        small.prepare().code(few)
-    for result in (x @ x, ex.exp(x) + 1):
+    few = x[0].sum()
+    plan = ex.EvalPlan(kernels="native")
+    for result in (few, x @ x, ex.exp(x) + 1):
         plan.register(result)
     plan.prepare()
+    with pytest.raises(ex.StateError, match=r"`few = sum` is computed by NumPy, because NumPy takes an estimated 0.946 µs"):
+        plan.code(few)
     with pytest.raises(ex.StateError, match="code is generated for fused elementwise operations"):
         plan.code("matmul")
     assert "exp_f32(" in plan.code("exp")
