@@ -67,7 +67,7 @@ def test_the_error_for_a_kernel_without_code_states_the_reason() -> None:
     for result in (few, x @ x, ex.exp(x) + 1):
         plan.register(result)
     plan.prepare()
-    with pytest.raises(ex.StateError, match=r"`few = sum` is computed by NumPy, because NumPy takes an estimated 0.946 µs"):
+    with pytest.raises(ex.StateError, match=r"`few = sum` is computed by NumPy, because NumPy takes .* 0.946 µs"):
         plan.code(few)
     with pytest.raises(ex.StateError, match="code is generated for fused elementwise operations"):
         plan.code("matmul")
