@@ -132,6 +132,27 @@ def test_long_code_scrolls_inside_its_panel(show: Callable[..., Locator]) -> Non
     assert view.locator(".ex-kernel-code").evaluate("code => code.scrollWidth <= code.clientWidth")
 
 
+def test_lines_of_a_scan_highlight_it_and_the_operations_of_its_steps(show: Callable[..., Locator]) -> None:
+    """The code stays in the panel when the steps are shown."""
+    x, start = ex.tensor(np.ones((100, 64), np.float32)), ex.tensor(np.zeros(64, np.float32))
+    last, _ = ex.scan(lambda total, x: (ex.tanh(total * 0.5 + x), None), start, x)
+    plan = ex.EvalPlan(kernels="native")
+    plan.register(last)
+    view = show(plan.prepare().recording)
+    view.locator(".ex-rail").get_by_role("button", name="codegen").click()
+    line(view, "f32 tanh").hover()
+    expect(view.locator(".ex-node.ex-lit-code")).to_have_count(1)
+    assert lit(view) == ["scan"]
+    line(view, "f32 tanh").click()
+    expect(node(view, "tanh")).to_contain_class("ex-selected")
+    expect(line(view, "f32 tanh")).to_have_attribute("aria-current", "true")
+    node(view, "add").hover()
+    expect(line(view, "f32 add")).to_contain_class("ex-pointed")
+    line(view, "f32 multiply").hover()
+    expect(view.locator(".ex-node.ex-lit-code")).to_have_count(1)
+    assert lit(view) == ["multiply 0.5"]
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing(show: Callable[..., Locator], recording: ex.Recording, theme: str) -> None:
     view = show(recording, theme=theme)

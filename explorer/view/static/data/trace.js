@@ -74,6 +74,8 @@ export class Trace {
     });
     // A node that several kernels compute belongs to the first kernel that writes it, else to the first of them.
     for (let index = this.kernels.length - 1; index >= 0; index--) this.kernelOf[this.kernels[index].nodes.at(-1)] = index;
+    /** node → kernel with lines of code that compute it, also for the nodes in the steps of a scan @type {Map<number, number>} */
+    this.codeOf = new Map(Object.entries(this.recording.codes ?? {}).flatMap(([kernel, { nodes }]) => nodes.map(([, node]) => [node, Number(kernel)])));
     /** node → all kernels that compute it */
     this.kernelsOf = new RowIndex(this.count, (enter) => this.kernels.forEach(({ nodes }, index) => nodes.forEach((node) => enter(node, index))));
     this.steps = this.recording.run?.steps ?? [];

@@ -73,11 +73,14 @@ export class KernelCode {
     this.cut.textContent = `lines ${grouped(from + 1)} to ${grouped(from + shown.length)} of ${grouped(lines.length)}`;
   }
 
-  /** Add the slot of the node of the current line to the highlighted slots. @param {Map<number, string>} lit */
+  /** Add the slot of the node of the current line to the highlighted slots, and the slot of the scan if the node is in its steps. @param {Map<number, string>} lit */
   lit(lit) {
     this.under = lit;
-    const slot = this.pointed < 0 ? -1 : this.trace.slotOf[this.trace.origin(this.pointed)];
-    return slot < 0 || lit.has(slot) ? lit : new Map(lit).set(slot, "code");
+    if (this.pointed < 0) return lit;
+    const { trace } = this;
+    const inSteps = trace.kernelOf[this.pointed] < 0 ? trace.kernels[trace.codeOf.get(this.pointed) ?? -1]?.nodes.at(-1) : undefined;
+    const slots = [this.pointed, ...(inSteps === undefined ? [] : [inSteps])].map((node) => trace.slotOf[trace.origin(node)]);
+    return new Map([...slots.filter((slot) => slot >= 0).map((slot) => /** @type {[number, string]} */ ([slot, "code"])), ...lit]);
   }
 
   /** Follow the pointer and the focus on the canvas. @param {HTMLElement} stage @param {(event: any) => number} nodeAt returns the node of an event, −1 for none */

@@ -32,7 +32,7 @@ export class NodePanel {
     const operator = [...typeParts(trace, row, this.parts.kept), ...operandParts(this.parts, row), ...operatorParts(trace, row)];
     if (moment.phase === "record") parts.push(...operator);
     if (!trace.exists(node, moment.position)) parts.push(this.#absent(node));
-    const code = this.parts.isCodeFirst ? this.parts.code(trace.kernelOf[node], node) : [];
+    const code = this.parts.isCodeFirst ? this.parts.code(trace.kernelOf[node] < 0 ? (trace.codeOf.get(node) ?? -1) : trace.kernelOf[node], node) : [];
     // Values and decisions are the subject of the run, but not of the stage that generates code.
     if (moment.phase === "format") parts.splice(1, 0, ...code);
     parts.push(...this.parts.compositions.tell(node, this.parts));
