@@ -129,7 +129,17 @@ def test_long_code_scrolls_inside_its_panel(show: Callable[..., Locator]) -> Non
     expect(view.locator(".ex-code-line[aria-current]")).to_have_count(1)
     assert view.locator(".ex-why").evaluate("panel => panel.scrollTop") == 0
     expect(view.get_by_text(re.compile(r"^lines \d+ to (\d+) of \1$"))).to_be_attached()
-    assert view.locator(".ex-kernel-code").evaluate("code => code.scrollWidth <= code.clientWidth")
+    code = view.locator(".ex-kernel-code")
+    assert code.evaluate("code => code.scrollWidth <= code.clientWidth")
+    previous = view.locator(".ex-code-line[data-node]").nth(-4)
+    previous.scroll_into_view_if_needed()
+    before = previous.bounding_box()
+    previous.click()
+    expect(previous).to_have_attribute("aria-current", "true")
+    after = previous.bounding_box()
+    assert before is not None
+    assert after is not None
+    assert abs(before["y"] - after["y"]) < 4
 
 
 def test_lines_of_a_scan_highlight_it_and_the_operations_of_its_steps(show: Callable[..., Locator]) -> None:

@@ -15,6 +15,7 @@ export class KernelCode {
     this.actions = actions;
     /** the lines on the page */ this.drawn = "";
     /** the selected node */ this.selected = -1;
+    /** the scroll position before the panel is filled again */ this.top = 0;
     /** whether the code or the selected node has changed */ this.isNew = false;
     /** the node of the line under the pointer or with the focus */ this.pointed = -1;
     /** @type {Map<number, string>} the slots that other parts highlight */ this.under = new Map();
@@ -32,6 +33,7 @@ export class KernelCode {
   show(kernel, node) {
     const code = this.trace.recording.codes?.[kernel];
     if (!code) return false;
+    this.top = this.root.scrollTop;
     const { lines } = code;
     const first = code.nodes.find(([, computed]) => computed === node)?.[0] ?? 1;
     // Only lines around the node's are on the page, because a kernel may have 100,000.
@@ -43,6 +45,11 @@ export class KernelCode {
     this.isNew ||= node !== this.selected;
     this.selected = node;
     return html("div", {}, this.root, lines.length > LINES && this.cut);
+  }
+
+  /** Restore the scroll position, which an element loses when it moves in the page. */
+  restore() {
+    this.root.scrollTop = this.top;
   }
 
   /** Scroll to the line of the selected node, once the code is on the page. @param {boolean} isWanted also if the reader may have scrolled elsewhere */

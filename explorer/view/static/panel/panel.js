@@ -63,6 +63,7 @@ export class Panel {
   #fill(content) {
     const typing = hasFocus(this.parts.decisions.root) && focused(this.parts.decisions.root);
     refill(this.root, content.filter(Boolean));
+    this.parts.kernelCode.restore();
     this.#bound();
     // Moving a child makes a field inside lose the focus while the reader types.
     if (typing instanceof HTMLElement && typing.isConnected) typing.focus({ preventScroll: true });
