@@ -60,8 +60,8 @@ PLAIN_TEXT = """
     condition formula loop operator shapes text values requested for written calls divide divided
     copied copies copy join joins left picked round start work chosen divides effect harm near others picks plans
     axis dtype elements function functions loops
-    changes program absolute cosine counts pass match slices concatenation steps variable variables
-    code column columns fault form has length line lines method own reads times total used
+    changes program absolute cosine numpy counts pass match slices concatenation steps variable variables
+    code column columns compiled fault form has length line lines method own reads times total used
 """
 PLAIN = frozenset(PLAIN_TEXT.split())
 """words in the planner's code and strings that a NumPy user knows; every other one is a term"""
