@@ -156,22 +156,22 @@ ONCE void winograd_pixels_f32(f32 *numbers, const f32 *band, int64_t tile, int64
     }
 }
 
+/* products for the columns from `left` to `right`; rows of the products have `most` tiles of `group` columns */
 ONCE void winograd_products_f32(f32 *products, const f32 *numbers, const f32 *filters, int64_t count, int64_t most,
-                                  int64_t channels, int64_t columns) {
+                                int64_t channels, int64_t columns, int64_t left, int64_t right, int64_t group) {
     const int64_t block = channels * COLUMNS_f32, blocks = (columns + COLUMNS_f32 - 1) / COLUMNS_f32;
     f32 sums[ROWS * WIDE * COLUMNS_f32];
     for (int64_t part = 0; part < 16; part++)
-        for (int64_t column = 0, width; column < columns; column += width) {
-            width = width_f32(columns - column);
+        for (int64_t column = left, width; column < right; column += width) {
+            width = width_f32(right - column);
             const f32 *matrix = filters + (part * blocks + column / COLUMNS_f32) * block;
             for (int64_t tile = 0; tile < count; tile += ROWS) {
                 const f32 *rows[ROWS];
-                for (int64_t i = 0; i < ROWS; i++)
-                    rows[i] = numbers + (part * most + least(tile + i, count - 1)) * channels;
+                windows_f32(rows, numbers + part * most * channels, tile, count, count, 0, channels);
                 product_f32(sums, rows, 1, 0, channels, matrix, block, COLUMNS_f32, width, tile);
                 for (int64_t i = 0; i < least(ROWS, count - tile); i++)
-                    memcpy(products + (part * most + tile + i) * columns + column, sums + i * WIDE * COLUMNS_f32,
-                           (size_t)least(width, columns - column) * sizeof(f32));
+                    memcpy(products + (part * most + tile + i) * group + column - left, sums + i * WIDE * COLUMNS_f32,
+                           (size_t)least(width, right - column) * sizeof(f32));
             }
         }
 }

@@ -41,14 +41,17 @@ _BLOCK_BYTES, _WIDE = 64, 3
 """size of a block of columns, and maximum number of blocks in a tile, as in products.c"""
 _ROWS = 24
 """a multiple of the number of rows of a tile on each machine"""
-_NUMBERS = 1 << 16
-"""maximum number of numbers in a band, which is on the thread's stack, and which the second cache holds"""
+_BAND = 1 << 18
+"""maximum number of bytes in a band of an image, or about half of a band of rows, which the second cache holds"""
 _PARTS = 4
 """minimum number of parts that threads can share"""
 _BANDS = 2
 """minimum number of bands of Winograd's method: each reads all filters"""
-_STACK = 1 << 20
-"""maximum number of bytes of numbers and products of Winograd's method"""
+_GROUP = 64
+"""maximum number of columns whose products are on the thread's stack"""
+_TILES = 9 << 16
+"""maximum number of bytes of numbers and products of Winograd's method, which are on the thread's stack like a band;
+with musl, the stack has 1 MB"""
 _OPERATIONS = (Matmul, Conv2d, DirectConv2d, WinogradConv2d)
 _ELEMENT = 16
 """number of products that take as long as an elementwise kernel takes for one element"""
@@ -170,7 +173,7 @@ def _product_of(kernel: KernelSpec) -> _Product | None:
     )
     if product.is_winograd and _together(product, anchor) < 1:
         return None
-    if copies and product.lines(1) * product.padded * channels > _NUMBERS:
+    if copies and product.lines(1) * product.padded * channels * anchor.dtype.itemsize > _BAND:
         return None
     return product
 
@@ -191,7 +194,12 @@ def _block(node: Expr) -> int:
 
 def _together(product: _Product, anchor: Expr) -> int:
     """Return the maximum number of tiles of Winograd's method whose numbers and products are on the thread's stack."""
-    return _STACK // (16 * (product.channels + product.columns) * anchor.dtype.itemsize) // 8 * 8
+    return _TILES // (16 * (product.channels + _group(product)) * anchor.dtype.itemsize)
+
+
+def _group(product: _Product) -> int:
+    """Return the number of columns whose products are computed together."""
+    return min(_GROUP, product.columns)
 
 
 class _Parts(NamedTuple):
@@ -208,14 +216,15 @@ class _Parts(NamedTuple):
 
 def _parts_of(product: _Product, block: int) -> _Parts:
     """Return the parts of a product whose blocks have ``block`` columns."""
+    numbers = _BAND // _BLOCK_BYTES * block
     if product.copies:
-        most = (_NUMBERS // (product.padded * product.channels) - product.window[0]) // product.strides[0] + 1
+        most = (numbers // (product.padded * product.channels) - product.window[0]) // product.strides[0] + 1
         down = product.rows // product.across
         if product.is_winograd:  # threads share bands only
             most = min(most, -(-down // _BANDS))
         rows = _even(down, max(1, most)) * product.across
     else:
-        most = 2 * _NUMBERS // (product.channels * product.strides[0] * _ROWS)
+        most = 2 * numbers // (product.channels * product.strides[0] * _ROWS)
         rows = _even(-(-product.rows // _ROWS), max(1, most)) * _ROWS
     bands, blocks = -(-product.rows // rows), -(-product.columns // block)
     groups = _PARTS if product.images * bands < _PARTS and not product.is_winograd else 1
@@ -352,30 +361,31 @@ class _Writer:
     def _compute_tiles(self) -> None:
         """Add the loops over tiles of 2×2 results of Winograd's method."""
         text, product, kind = self._text, self._product, self._type
-        channels, columns = product.channels, product.columns
+        channels, columns, group = product.channels, product.columns, _group(product)
         # as many tiles at once as fit onto the thread's stack
         most = _even(self._parts.rows, _together(product, self._anchor))
-        text.add(f"{kind} numbers[16 * {most} * {channels}], products[16 * {most} * {columns}];")
-        text.add(f"{kind} sums[4 * {columns}];")
+        text.add(f"{kind} numbers[16 * {most} * {channels}], products[16 * {most} * {group}], sums[4 * {group}];")
         text.loop("part", "stop", "start")
         self._find_part()
         text.open(f"for (int64_t tile = first; tile < last; tile += {most})")
         text.add(f"const int64_t count = least({most}, last - tile);")
         sizes = f"{most}, {product.across}, {product.padded}, {channels}"
         text.compute(self._anchor, f"winograd_pixels_{kind}(numbers, band, tile - first, count, {sizes});")
-        filters, sizes = self._values.name(self._matrix), f"{most}, {channels}, {columns}"
-        text.compute(self._anchor, f"winograd_products_{kind}(products, numbers, {filters}, count, {sizes});")
+        text.open(f"for (int64_t column = 0; column < {columns}; column += {group})")
+        right = f"least(column + {group}, {columns})"
+        arguments = f"{self._values.name(self._matrix)}, count, {most}, {channels}, {columns}, column, {right}, {group}"
+        text.compute(self._anchor, f"winograd_products_{kind}(products, numbers, {arguments});")
         text.loop("each", "tile + count", "tile")
-        rows, across = self._anchor.shape[2:]
-        sums = f"products + (each - tile) * {columns}, {most}, {columns}"
+        sums = f"products + (each - tile) * {group}, {most}, {group}"
         text.compute(self._anchor, f"winograd_sums_{kind}(sums, {sums});")
         text.loop("pixel", 4)
         text.add(f"const int64_t row = each / {product.across} * 2 + pixel / 2;")
-        text.add(f"const int64_t column = each % {product.across} * 2 + pixel % 2;")
-        text.open(f"if (row < {rows} && column < {across})")
+        text.add(f"const int64_t right = each % {product.across} * 2 + pixel % 2;")
+        rows, across = self._anchor.shape[2:]
+        text.open(f"if (row < {rows} && right < {across})")
         image = f"image * {rows} + row" if product.images > 1 else "row"
-        text.add(f"const int64_t place = ({image}) * {across} + column;")
-        self._finish(f"pixel * {columns}", str(columns))
+        text.add(f"const int64_t place = ({image}) * {across} + right;")
+        self._finish(f"pixel * {group}", str(group) if columns % group == 0 else f"least({group}, {columns} - column)")
 
     def _multiply(self) -> None:
         """Add the lines that compute the sums of a tile."""
@@ -416,9 +426,8 @@ class _Writer:
     @property
     def _column(self) -> str:
         """Column of the result."""
-        if self._product.is_winograd:
-            return "i"
-        return f"column + block * {self._block} + i" if self._product.columns % self._block == 0 else "column + i"
+        in_blocks = self._product.columns % self._block == 0 and not self._product.is_winograd
+        return f"column + block * {self._block} + i" if in_blocks else "column + i"
 
     # -- operands ----------------------------------------------------------------------------------------------------
 

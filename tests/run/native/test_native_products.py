@@ -116,11 +116,13 @@ def test_winograds_method_computes_tiles() -> None:
     plan.register(by_pixel(ex.relu(ex.conv2d(x, filters, padding=1))))
     text = product_of(Program(plan.prepare().planned)).text
     assert "f32 band[18 * 32 * 64];" in text  # 8 of 15 rows of tiles
-    assert "f32 numbers[16 * 120 * 64], products[16 * 120 * 40];" in text
-    assert "winograd_pixels_f32(numbers, band, tile - first, count, 120, 15, 32, 64);" in text
-    assert "winograd_products_f32(products, numbers, tensor, count, 120, 64, 40);" in text
-    assert "winograd_sums_f32(sums, products + (each - tile) * 40, 120, 40);" in text
-    assert "if (row < 29 && column < 30) {" in text
+    assert "f32 numbers[16 * 60 * 64], products[16 * 60 * 40], sums[4 * 40];" in text
+    assert "winograd_pixels_f32(numbers, band, tile - first, count, 60, 15, 32, 64);" in text
+    assert "for (int64_t column = 0; column < 40; column += 40) {" in text
+    right = "column, least(column + 40, 40), 40"
+    assert f"winograd_products_f32(products, numbers, tensor, count, 60, 64, 40, {right});" in text
+    assert "winograd_sums_f32(sums, products + (each - tile) * 40, 60, 40);" in text
+    assert "if (row < 29 && right < 30) {" in text
 
 
 PRODUCTS: dict[str, tuple[tuple[int, ...], Callable[[str], Callable[[ex.Expr], ex.Expr]]]] = {
