@@ -42,7 +42,7 @@ _BLOCK_BYTES, _WIDE = 64, 3
 _ROWS = 24
 """a multiple of the number of rows of a tile on each machine"""
 _BAND = 1 << 18
-"""maximum number of bytes in a band of an image, or about half of a band of rows, which the second cache holds"""
+"""maximum number of bytes in a band of an image, which is on the thread's stack; the second cache holds it"""
 _PARTS = 4
 """minimum number of parts that threads can share"""
 _BANDS = 2
