@@ -19,7 +19,7 @@ from explorer.core.argument_checks import (
 )
 from explorer.core.attributes import as_written
 from explorer.core.errors import DeclarationError, ExplorerError, OperandError, class_text
-from explorer.core.ir.explore_options import ExploreOptions, RecordOption, ViewOptions
+from explorer.core.ir.explore_options import ExploreOptions, Kernels, RecordOption, ViewOptions
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import View
 from explorer.core.ir.recording_context import operator_of
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 _VIEW = tuple(ViewOptions.__annotations__)
 """names of the options of a view"""
-_PLANNED: dict[str, Any] = {"run": True, "record": "values", "plan": None}
+_PLANNED: dict[str, Any] = {"run": True, "record": "values", "kernels": "numpy", "plan": None}
 """planning options of ``explore`` and their defaults"""
 
 
@@ -339,6 +339,7 @@ def _explore(
     *,
     run: bool = True,
     record: RecordOption = "values",
+    kernels: Kernels = "numpy",
     plan: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> View:
@@ -350,7 +351,7 @@ def _explore(
     is_planned = isinstance(what, (Recording, EvalPlan))
     leaves = [] if is_planned else [as_written(leaf) for leaf in flatten(what)[0]]
     if not leaves or not all(isinstance(leaf, Expr) for leaf in leaves):
-        of_expressions = {"run": run, "record": record, "plan": plan}
+        of_expressions = {"run": run, "record": record, "kernels": kernels, "plan": plan}
         if not is_planned:
             return _explore_named(what, of_expressions, options)
         _refuse_planning(what, of_expressions)
@@ -360,7 +361,7 @@ def _explore(
         _check_recording(what)
         return ExpressionView(what, **options)
     check_options(options, *_PLANNED)
-    fresh_plan = EvalPlan(record=record, **(plan or {}))
+    fresh_plan = EvalPlan(**{"record": record, "kernels": kernels, **(plan or {})})
     for leaf in leaves:
         fresh_plan.register(leaf)
     with preview(**options):
@@ -401,8 +402,8 @@ def _explore_named(what: Any, of_expressions: Mapping[str, Any], options: Mappin
     if isinstance(what, Layer):
         return explore_layer(what, **of_expressions, **options)
     if isinstance(what, Net):
-        _refuse_planning(what, of_expressions)
-        return what.explore(**options)
+        _refuse_planning(what, {**of_expressions, "kernels": "numpy"})
+        return what.explore(kernels=of_expressions["kernels"], **options)
     check_options(options, *_PLANNED)
     from explorer.formats.open_save import is_torch
 
@@ -427,8 +428,9 @@ def _refuse_planning(what: Any, of_expressions: Mapping[str, Any]) -> None:
     if changed:
         raise OperandError(
             f"explore of {class_text(what)} with {changed[0]}=…",
-            rule="run, record and plan may be given only for expressions and layers; anything else is already planned",
-            fix="ex.EvalPlan(record=…, without=…), net.plan(x, record=…)",
+            rule="run, record and plan may be given only for expressions and layers, and kernels also for nets; "
+            "anything else is already planned",
+            fix="ex.EvalPlan(record=…, kernels=…), net.plan(x, record=…)",
         )
 
 
@@ -438,6 +440,7 @@ def explore_layer(
     inputs: Any = None,
     run: bool = True,
     record: RecordOption = "values",
+    kernels: Kernels = "numpy",
     plan: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> ExpressionView:
@@ -450,7 +453,8 @@ def explore_layer(
 
     check_options(options, *_PLANNED, "inputs")
     expanded = expand(layer, inputs)
-    fresh_plan = EvalPlan(record=record, **{"title": f"{layer.name} · {type(layer).__name__}", **(plan or {})})
+    title = f"{layer.name} · {type(layer).__name__}"
+    fresh_plan = EvalPlan(**{"record": record, "kernels": kernels, "title": title, **(plan or {})})
     for root in (*expanded.outputs.values(), *expanded.gradients.values()):
         fresh_plan.register(root)
     with preview(**options):

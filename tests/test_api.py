@@ -14,6 +14,7 @@ import explorer as ex
 from explorer import layers
 from explorer.api import ExpressionView, node_id
 from explorer.core.errors import OperandError, class_text
+from tests.support.native_kernels import without_compiler
 
 ASSETS = Path(__file__).parents[1] / "assets"
 
@@ -226,6 +227,25 @@ def test_an_unknown_node_raises_an_error_with_a_rule(call: str, node: str | int,
         view.why("tanh", node)
 
 
+@pytest.mark.spec("K-2")
+@pytest.mark.parametrize("name", ["ex", "expression", "ex of a layer", "layer", "ex of a net"])
+def test_a_view_is_planned_with_compiled_kernels(name: str) -> None:
+    """Nothing is run, so no compiler is needed."""
+    options: dict[str, Any] = {} if "net" in name else {"run": False}
+    if "layer" in name:
+        options["inputs"] = ex.TensorType((4, 2), np.float32)
+    with without_compiler():
+        view = explored()[name](kernels="native", **options)
+    assert "codegen" in [stage.name for stage in view.recording.stages]
+    with pytest.raises(ex.UnknownNameError, match="kernels"):
+        explored()[name](kernels="compiled", **options)
+
+
+def test_options_of_a_plan_are_options_of_views(program: tuple[ex.Expr, ex.Expr]) -> None:
+    view: Any = ex.explore(program[1], plan={"record": "times", "kernels": "native"}, run=False)
+    assert "codegen" in [stage.name for stage in view.recording.stages]
+
+
 @pytest.mark.spec("V-14")
 def test_a_plan_is_converted_to_a_digraph_at_the_end_and_after_each_stage() -> None:
     """`plan.to_graphviz()` returns a graphviz.Digraph of the plan's graph; a stage's name selects the graph after
@@ -285,7 +305,7 @@ def test_planned_objects_accept_no_options_of_a_plan() -> None:
     plan = ex.EvalPlan()
     plan.register(ex.tanh(ex.tensor([1.0])))
     for what in (plan, plan.prepare().recording):
-        for option in ({"record": "off"}, {"run": False}, {"plan": {}}):
+        for option in ({"record": "off"}, {"run": False}, {"kernels": "native"}, {"plan": {}}):
             with pytest.raises(ex.OperandError, match=next(iter(option))):
                 ex.explore(what, **option)
 

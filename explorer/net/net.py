@@ -33,7 +33,7 @@ import numpy as np
 
 from explorer.core.argument_checks import check_name, named_methods, options_of
 from explorer.core.errors import ExplorerError, OperandError, StateError, UnknownNameError
-from explorer.core.ir.explore_options import ViewOptions
+from explorer.core.ir.explore_options import Kernels, ViewOptions
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.hooks import ComparedPlans, View, hooks
 from explorer.core.ir.storage import Storage
@@ -73,7 +73,6 @@ from explorer.net.profile import Profile
 from explorer.net.runtime_run import RuntimeRun
 from explorer.net.session import NetSession, bound
 from explorer.net.value_comparison import Take, ValueComparison, compare_values
-from explorer.plan.options import Kernels
 from explorer.plan.rewrite.pattern import Match
 from explorer.record import Recording
 from explorer.record.compare.operators import ComparedOperator

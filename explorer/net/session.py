@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from explorer.core.errors import OperandError
+from explorer.core.ir.explore_options import Kernels
 from explorer.core.ir.expr import Expr, runs_on
 from explorer.core.ir.function import Parameter
 from explorer.core.ir.policy_operations import in_force
@@ -46,7 +47,7 @@ from explorer.net.operators.table import OperatorTable
 from explorer.net.profile import Profile, profile
 from explorer.net.quantized_operands import quantized_inputs
 from explorer.net.value_comparison import OperandValues, Take
-from explorer.plan.options import Kernels, Options
+from explorer.plan.options import Options
 from explorer.plan.passes import ShapeValues
 from explorer.plan.passes.shape_values import ComputedFirst
 from explorer.plan.planner import Plan, plan

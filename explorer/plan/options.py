@@ -10,10 +10,11 @@ import functools
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, get_args
+from typing import Any, TypedDict, TypeVar, get_args
 
 from explorer.core.argument_checks import check_name, check_type
 from explorer.core.errors import OperandError, UnknownNameError
+from explorer.core.ir.explore_options import Kernels
 from explorer.plan.graph.cost_model import CostModel
 from explorer.plan.graph.numerics import LEVELS, Level
 from explorer.plan.graph.pass_base import Pass
@@ -24,8 +25,6 @@ from explorer.plan.pipeline import PIPELINE, Step, check_pipeline, pass_names, p
 P = TypeVar("P", bound=Pass)
 S = TypeVar("S", bound=Step)
 
-Kernels: TypeAlias = Literal["numpy", "native"]
-"""how fused kernels run: by NumPy's functions, or by compiled C code where it is faster"""
 PASSES = tuple([name for name in pass_names(PIPELINE) if name != Recall.name])
 """names of the passes that can be excluded or configured"""
 _REPLACED: dict[str, type[Pass]] = {"batch": Batch, "inline": Inline, "update": UpdateInPlace}

@@ -20,7 +20,7 @@ import numpy as np
 
 from explorer.core.argument_checks import check_integer, check_name, check_type, named_methods, options_of, takes
 from explorer.core.errors import DeclarationError, OperandError, StateError
-from explorer.core.ir.explore_options import ViewOptions
+from explorer.core.ir.explore_options import Kernels, ViewOptions
 from explorer.core.ir.expr import Expr, Operation
 from explorer.core.ir.function import Parameter as ParameterOperation
 from explorer.core.ir.hooks import View, hooks
@@ -38,7 +38,7 @@ from explorer.layers.framework.layer import Layer
 from explorer.layers.framework.parameters import Parameter
 from explorer.ops.manipulation.rearrange import moveaxis
 from explorer.ops.nn.learning_rates import LearningRate
-from explorer.plan.options import Kernels, Options
+from explorer.plan.options import Options
 from explorer.plan.passes import UpdateInPlace
 from explorer.record.fork_locks import renew_in_children
 from explorer.run import evaluate

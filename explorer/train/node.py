@@ -16,6 +16,7 @@ import numpy as np
 
 from explorer.core.argument_checks import named_methods
 from explorer.core.errors import DeclarationError, OperandError, StateError
+from explorer.core.ir.explore_options import Kernels
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.recording_context import recording_at, scope, state
 from explorer.core.ir.tensor import Tensor, tensor
@@ -28,7 +29,7 @@ from explorer.layers.framework.parameter_layers import ParamSource
 from explorer.layers.framework.parameters import Parameter
 from explorer.layers.framework.policy_classes import GradPolicy
 from explorer.ops.creation.constants import zeros
-from explorer.plan.options import Kernels, Options
+from explorer.plan.options import Options
 from explorer.record.reasons import counted_text
 from explorer.train.compiled import Compiled, parameter
 from explorer.train.layers.training_layers import Training, TrainingLayer, check_outermost, step_operand

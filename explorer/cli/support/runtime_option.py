@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from explorer.core.errors import OperandError
 
 if TYPE_CHECKING:
-    from explorer.plan.options import Kernels
+    from explorer.core.ir.explore_options import Kernels
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeAlias, TypedDict
 from explorer.record.view_choices import Direction, Theme
 
 RecordOption: TypeAlias = Literal["times", "values", "off"]
+Kernels: TypeAlias = Literal["numpy", "native"]
+"""how fused kernels run: by NumPy's functions, or by compiled C code where it is faster"""
 
 
 class ViewOptions(TypedDict, total=False):
@@ -38,8 +40,10 @@ class PlannedViewOptions(ViewOptions, total=False):
     run: bool
     """whether to run the plan; the view then shows values"""
     record: RecordOption
+    kernels: Kernels
+    """"native" compiles kernels, and the view shows their C code"""
     plan: Mapping[str, Any] | None
-    """options of EvalPlan by name"""
+    """further options of EvalPlan by name"""
 
 
 class ExploreOptions(PlannedViewOptions, total=False):
