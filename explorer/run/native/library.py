@@ -69,12 +69,16 @@ _SECONDS = 60.0
 """time limit of the compiler"""
 _NAMES = ("cc", "gcc", "clang")
 NO_COMPILER = f"no C compiler is in PATH ({', '.join(_NAMES)}); pip install ziglang adds one."
+_PART = 8_000
+"""least number of characters of a part of the code that has its own compiler, which takes about 0.1 s"""
 _TAIL = 300
 """characters of the compiler's messages in a note"""
 
 
 class Library:
     """Functions of a plan's kernels, which the compiler builds while NumPy prepares the program and runs other kernels.
+
+    Several compilers build parts of long code at the same time.
 
     The first kernel that needs a function waits until the compiler ends, so which kernels are compiled does not depend
     on the time that this takes. Any number of threads can wait.
@@ -85,10 +89,9 @@ class Library:
 
     def __init__(self, codes: Sequence[tuple[str, str]]) -> None:
         """Start the compiler for ``codes``, pairs of a name and the C code of the function, unless they are cached."""
-        self._names = [name for name, _ in codes]
         self._lock = threading.Lock()
-        self._work: _Work | None = None
-        """None before and after the compiler runs"""
+        self._works: list[_Work] = []
+        """parts of the code; empty before and after the compiler runs"""
         self._result: _Result | None = None
         self.waited = 0
         """ns for which a thread waited for the compiler"""
@@ -96,9 +99,9 @@ class Library:
             self._result = _Result({}, None, NO_COMPILER)
         else:
             self.compiler = found.name
-            self._begin(found, "\n".join([FUNCTIONS, *[text for _, text in codes], RUN_CALLS]))
+            self._begin(found, _parts(codes, _processors()))
 
-    def _begin(self, found: Compiler, source: str) -> None:
+    def _begin(self, found: Compiler, parts: Sequence[Sequence[tuple[str, str]]]) -> None:
         try:
             folder = _own(cache_folder())
         except (OSError, RuntimeError) as error:
@@ -106,7 +109,7 @@ class Library:
             self._result = _Result({}, None, reason)
             return
         try:
-            self._work = _Work(found, source, folder)
+            self._works = [_Work(found, part, folder) for part in parts]
             renew_in_children(self)
         except OSError as error:
             self._result = self._failed(error)
@@ -135,25 +138,24 @@ class Library:
         if self._result is None:
             with self._lock:
                 if self._result is None:
-                    assert self._work is not None
                     began = perf_counter_ns()
-                    self._result, self._work = self._built(self._work), None
+                    self._result, self._works = self._built(self._works), []
                     self.waited = perf_counter_ns() - began
         return self._result
 
-    def _built(self, work: _Work) -> _Result:
+    def _built(self, works: Sequence[_Work]) -> _Result:
         try:
-            loaded = work.loaded()
-            functions = {name: _function(loaded, name) for name in self._names}
-            return _Result(functions, _function(loaded, "run_calls"), "")
+            functions = {name: function for work in works for name, function in work.functions().items()}
+            return _Result(functions, functions.pop("run_calls"), "")
         except (OSError, AttributeError, subprocess.SubprocessError) as error:
             return self._failed(error)
 
     def renew(self) -> None:
         """In a forked process, use NumPy if the compiler has not ended, because it belongs to the parent process."""
         self._lock = threading.Lock()
-        if self._work is not None:
-            self._work.disown()
+        if self._works:
+            for work in self._works:
+                work.disown()
             self._result = _Result({}, None, f"this process was forked while {self.compiler} ran.")
 
     def _failed(self, error: Exception) -> _Result:
@@ -239,10 +241,28 @@ def cache_folder() -> Path:
     return base / "explorer" / "kernels"
 
 
-class _Work:
-    """Compiled code in the cache folder, or the compiler that writes it."""
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
-    def __init__(self, compiler: Compiler, source: str, folder: Path) -> None:
+
+def _parts(codes: Sequence[tuple[str, str]], most: int) -> list[list[tuple[str, str]]]:
+    """Divide functions into at most ``most`` parts of similar lengths, each of which is worth its own compiler."""
+    length = sum([len(text) for _, text in codes])
+    count = max(1, min(most, length // _PART))
+    parts: list[list[tuple[str, str]]] = [[] for _ in range(count)]
+    before = 0
+    for name, text in codes:
+        parts[(before + len(text) // 2) * count // length].append((name, text))
+        before += len(text)
+    return [part for part in parts if part]
+
+
+class _Work:
+    """A part of the compiled code in the cache folder, or the compiler that writes it."""
+
+    def __init__(self, compiler: Compiler, part: Sequence[tuple[str, str]], folder: Path) -> None:
+        source = "\n".join([FUNCTIONS, *[text for _, text in part], RUN_CALLS])
+        self._names = [*[name for name, _ in part], "run_calls"]
         key = "\n".join([*compiler.command, compiler.version, *FLAGS, _machine(), source])
         self._path = folder / f"{hashlib.sha256(key.encode()).hexdigest()}.so"
         self._cached = _cached(self._path)
@@ -255,6 +275,11 @@ class _Work:
             command = [*compiler.command, *FLAGS, "-o", "kernels.so", "kernels.c", "-lm"]
             self._process = _started(command, self._folder)
             self._ends.append(weakref.finalize(self, _kill, self._process))  # called before the folder is removed
+
+    def functions(self) -> dict[str, Function]:
+        """Return the functions of this part, and ``run_calls``, when the compiler has ended."""
+        loaded = self.loaded()
+        return {name: _function(loaded, name) for name in self._names}
 
     def loaded(self) -> ctypes.CDLL:
         """Load the code when the compiler has ended; after an interrupt, the compiler continues."""

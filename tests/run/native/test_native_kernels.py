@@ -249,6 +249,41 @@ def test_code_is_compiled_once_and_loaded_from_the_cache(
     assert built.exists()
 
 
+@pytest.mark.spec("K-5")
+def test_compilers_build_parts_of_long_code_at_the_same_time(
+    folder: Path, compiler: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(library, "_PART", 200)
+    monkeypatch.setattr(library, "_processors", lambda: 2)
+    x, images = ex.tensor(numbers(90, 90)), ex.tensor(numbers(1, 8, 40, 40))
+    plan = ex.EvalPlan(kernels="native")
+    results = [ex.tanh(x * 3) + 1, ex.softmax(x * 2), ex.max_pool2d(images, 2) * 2]
+    handles = [plan.register(result) for result in results]
+    plan.eval()
+    assert compiled(plan) == 3
+    assert len([*folder.glob("*.so")]) == 2
+    for handle, result in zip(handles, results, strict=True):
+        np.testing.assert_allclose(handle.data(), ex.evaluate(result), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.spec("K-5")
+@pytest.mark.parametrize(
+    ("lengths", "most", "expected"),
+    [
+        ((100,), 4, [1]),
+        ((9_000, 9_000), 1, [2]),
+        ((9_000, 9_000), 8, [1, 1]),
+        ((3_000,) * 8, 8, [3, 2, 3]),
+        ((30_000, 1_000, 1_000), 4, [1, 2]),
+    ],
+)
+def test_parts_have_similar_lengths(lengths: tuple[int, ...], most: int, expected: list[int]) -> None:
+    codes = [(f"f{index}", "x" * length) for index, length in enumerate(lengths)]
+    parts = library._parts(codes, most)
+    assert [len(part) for part in parts] == expected
+    assert [code for part in parts for code in part] == codes
+
+
 @pytest.mark.spec("K-5", headline=True)
 @pytest.mark.parametrize(
     ("script", "reason"),
