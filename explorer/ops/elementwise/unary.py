@@ -87,6 +87,7 @@ class Sign(Ufunc):
     """−1, 0 or 1."""
 
     ufunc, monotone, idempotent, examples = np.sign, True, True, ANY
+    c = "{0} > 0 ? 1 : {0} < 0 ? -1 : {0} == 0 ? 0 : {0}"  # the sign of NaN is NaN
     defined_everywhere = True
     nondifferentiable = "sign is constant wherever it has a derivative"
 
@@ -295,6 +296,7 @@ class Softplus(Elementwise):
 
     reuses_operand = True
     range, monotone, weight, examples = "nonnegative", True, 2 * EXPENSIVE, ANY
+    c = "maximum_{t}({0}, 0) + log1p_{t}(exp_{t}(-abs_{t}({0})))"
     defined_everywhere = True
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:

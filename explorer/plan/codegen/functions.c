@@ -96,8 +96,21 @@ INLINE f32 exp_nonpositive_f32(f32 x) {
     return x > 0.0f ? INFINITY : y;
 }
 
-/* log(2^e * (1 + f)) with 1 + f between sqrt(1/2) and sqrt(2) */
-INLINE f32 log_f32(f32 x) {
+/* 2^n * (e^r - 1) + (2^n - 1), as twice its half, since 2^n can overflow */
+INLINE f32 expm1_f32(f32 x) {
+    f32 bounded = x > 89.0f ? 89.0f : x;
+    bounded = bounded < -18.0f ? -18.0f : bounded; /* the result rounds to -1 */
+    f32 shifted = MULADD(bounded, 0x1.715476p+0f, 0x1.8p+23f + 126.0f);
+    f32 n = shifted - (0x1.8p+23f + 126.0f);
+    f32 r = MULADD(n, -0x1.62e4p-1f, bounded);
+    r = MULADD(n, -0x1.7f7d1cp-20f, r);
+    f32 p = MULADD(exp_series(r), r * r, r);
+    f32 half = from_bits((int32_t)((uint32_t)bits_of(shifted) << 23));
+    return __builtin_copysignf(2.0f * MULADD(half, p, half - 0.5f), x);
+}
+
+/* log(2^e * (1 + f)) with 1 + f between sqrt(1/2) and sqrt(2); ``rest`` is added */
+INLINE f32 log_plus(f32 x, f32 rest) {
     f32 scaled = x < 0x1p-126f ? x * 0x1p+23f : x; /* subnormal numbers have fewer bits */
     int32_t bits = bits_of(scaled);
     int32_t offset = (int32_t)((uint32_t)bits - 0x3f3504f3u); /* bits of sqrt(1/2) */
@@ -113,12 +126,21 @@ INLINE f32 log_f32(f32 x) {
     p = MULADD(p, f, -0.250001132f);
     p = MULADD(p, f, 0.333331227f);
     f32 square = f * f;
-    f32 small = MULADD(e, 0x1.7f7d1cp-20f, square * f * p);
+    f32 small = MULADD(e, 0x1.7f7d1cp-20f, MULADD(square * f, p, rest));
     small = MULADD(square, -0.5f, small);
     f32 y = MULADD(e, 0x1.62e4p-1f, small + f);
     y = x == 0.0f ? -INFINITY : y;
     y = x < 0.0f ? NAN : y;
     return x > 0x1.fffffep+127f || x != x ? x : y;
+}
+
+INLINE f32 log_f32(f32 x) { return log_plus(x, 0.0f); }
+
+/* log(sum) + rest / sum, where ``sum + rest`` is exactly 1 + x */
+INLINE f32 log1p_f32(f32 x) {
+    f32 sum = 1.0f + x, rest = x < 1.0f ? x - (sum - 1.0f) : 1.0f - (sum - x);
+    f32 y = log_plus(sum, x > 0x1p+30f ? 0.0f : rest / sum);
+    return __builtin_copysignf(y, x);
 }
 
 /* m / (m + 2) with m = e^(2|x|) - 1, which is 2^n * (e^r - 1) + (2^n - 1) */
@@ -217,8 +239,20 @@ INLINE f64 exp_nonpositive_f64(f64 x) {
     return x > 0.0 ? INFINITY : y;
 }
 
-/* log(2^e * (1 + f)) with log(1 + f) = 2 * atanh(s) and s = f / (2 + f) */
-INLINE f64 log_f64(f64 x) {
+INLINE f64 expm1_f64(f64 x) {
+    f64 bounded = x > 710.0 ? 710.0 : x;
+    bounded = bounded < -40.0 ? -40.0 : bounded;
+    f64 shifted = muladd_f64(bounded, 0x1.71547652b82fep+0, 0x1.8p+52 + 1022.0);
+    f64 n = shifted - (0x1.8p+52 + 1022.0);
+    f64 high = muladd_f64(n, -0x1.62e42feep-1, bounded);
+    f64 r = muladd_f64(n, -0x1.a39ef35793c76p-33, high);
+    f64 p = r + exp_series_f64(r, muladd_f64(n, -0x1.a39ef35793c76p-33, high - r));
+    f64 half = f64_from_bits(bits_of_f64(shifted) << 52);
+    return __builtin_copysign(2.0 * muladd_f64(half, p, half - 0.5), x);
+}
+
+/* log(2^e * (1 + f)) with log(1 + f) = 2 * atanh(s) and s = f / (2 + f); ``rest`` is added */
+INLINE f64 log_plus_f64(f64 x, f64 rest) {
     f64 scaled = x < 0x1p-1022 ? x * 0x1p+54 : x;
     uint64_t offset = bits_of_f64(scaled) - bits_of_f64(0x1.6a09e667f3bcdp-1) + bits_of_f64(1.0);
     uint64_t exponent = offset >> 52; /* e + 1023 */
@@ -234,11 +268,19 @@ INLINE f64 log_f64(f64 x) {
     p = muladd_f64(p, square, 0.39999999999898384);
     p = muladd_f64(p, square, 0.666666666666667);
     f64 half = 0.5 * f * f;
-    f64 small = muladd_f64(s, muladd_f64(p, square, half), e * 0x1.a39ef35793c76p-33);
+    f64 small = muladd_f64(s, muladd_f64(p, square, half), muladd_f64(e, 0x1.a39ef35793c76p-33, rest));
     f64 y = muladd_f64(e, 0x1.62e42feep-1, f - (half - small));
     y = x == 0.0 ? -INFINITY : y;
     y = x < 0.0 ? NAN : y;
     return x > 0x1.fffffffffffffp+1023 || x != x ? x : y;
+}
+
+INLINE f64 log_f64(f64 x) { return log_plus_f64(x, 0.0); }
+
+INLINE f64 log1p_f64(f64 x) {
+    f64 sum = 1.0 + x, rest = x < 1.0 ? x - (sum - 1.0) : 1.0 - (sum - x);
+    f64 y = log_plus_f64(sum, x > 0x1p+60 ? 0.0 : rest / sum);
+    return __builtin_copysign(y, x);
 }
 
 INLINE f64 tanh_f64(f64 x) {

@@ -59,9 +59,8 @@ class Codegen(Pass):
         "{elements} elements in an estimated {compiled_us}, and NumPy takes {numpy_us}.",
         meaning="NumPy calls one function per operation, which reads and writes arrays in the cache. In C, the values "
         "between operations stay in registers. The estimates contain calls and arithmetic: both read and write the "
-        "same memory. Addition, "
-        "multiplication, division and square root give the same bits as in NumPy; exp, log, tanh, sigmoid and erf "
-        "are within 2 ulp of the exact value.",
+        "same memory. Addition, multiplication, division and square root give the same bits as in NumPy; exp, expm1, "
+        "log, log1p, tanh, sigmoid and erf are within 2 ulp of the exact value.",
         change='ex.EvalPlan(kernels="numpy") runs all kernels in NumPy.',
     )
     compiled_rows = Reason(
@@ -100,8 +99,8 @@ class Codegen(Pass):
     function = Reason(
         "function",
         "`{result}` is computed by NumPy, because there is no C function of `{operation}` for {dtype}.",
-        meaning="The C functions are exp, log, tanh, sigmoid and erf, which are accurate to 2 ulp. NumPy computes the "
-        "other functions.",
+        meaning="The C functions are exp, expm1, log, log1p, tanh, sigmoid and erf, which are accurate to 2 ulp. NumPy "
+        "computes the other functions.",
     )
     single = Reason(
         "single",

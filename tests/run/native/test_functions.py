@@ -17,7 +17,9 @@ from explorer.run.native.library import library
 _EXACT: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp,
     "exp_nonpositive": np.exp,
+    "expm1": np.expm1,
     "log": np.log,
+    "log1p": np.log1p,
     "tanh": np.tanh,
     # both forms of the sigmoid, each where it does not overflow
     "sigmoid": lambda x: np.where(x < 0, np.exp(-np.abs(x)), 1) / (1 + np.exp(-np.abs(x))),
@@ -68,7 +70,7 @@ def exact_erf(x: Array) -> Array:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", sorted(_EXACT))
 def test_a_function_is_within_2_ulp(name: str, dtype: str, compiler: None) -> None:
-    """The C functions exp, log, tanh, sigmoid and erf are within 2 ulp in all of float32 and float64."""
+    """The C functions exp, expm1, log, log1p, tanh, sigmoid and erf are within 2 ulp in all of float32 and float64."""
     if dtype == "float64" and np.finfo(np.longdouble).nmant < 63:
         pytest.skip("the long double of this machine is float64")
     x = sample(np.dtype(dtype))
