@@ -50,10 +50,14 @@ class NativeKernel:
         self._constants = {index for index, read in enumerate(code.reads) if read.uid in constants}
         self._kept: dict[int, Array] = {}
         """copies of constants in the layout that the code requires, by the index of the operand"""
+        self._direct: list[tuple[int, ...]] = []
+        """strides of operands and result with which the last call needed no copies"""
         self._fixed_memory = fixed_memory
         self.shared = worth_sharing(kernel)
+        self._function: _BoundFunction | None = None
+        """the calls of the function; None before the first run"""
         self._bound: _BoundFunction | None = None
-        """the calls of the function, if all operands have fixed addresses"""
+        """the same calls, if all operands have fixed addresses"""
         self._uses_numpy = False
         """whether the last run used ``numpy``"""
 
@@ -66,14 +70,16 @@ class NativeKernel:
         """Compute the result from the table of values."""
         bound = self._bound
         if bound is None:
-            function = self._library.functions.get(self._code.name)  # the first call waits for the compiler
-            if function is None:
-                self._uses_numpy = True
-                return self._numpy(values)
+            if (bound := self._function) is None:
+                function = self._library.functions.get(self._code.name)  # waits for the compiler
+                if function is None:
+                    self._uses_numpy = True
+                    return self._numpy(values)
+                bound = self._function = _BoundFunction(function, len(self._reads) + 1, self._parts)
             out = self._result()
             given = [*[values[slot] for slot in self._reads], out]
             arrays = self._arranged(given)
-            bound = _BoundFunction(function, arrays, self._parts)
+            bound.write(arrays)
             if arrays[-1] is not out:
                 run_all(bound.tasks, self.shared)
                 np.copyto(out, arrays[-1])
@@ -107,8 +113,15 @@ class NativeKernel:
 
     def _arranged(self, given: list[Array]) -> list[Array]:
         """Return operands and result in the memory layout that the code requires; copies of constants are kept."""
-        if self._code.is_flat and self._have_one_layout(given):
+        strides = [array.strides for array in given]
+        if strides == self._direct and all(array.flags.aligned for array in given):
             return given
+        arrays = given if self._code.is_flat and self._have_one_layout(given) else self._copied(given)
+        if all(array is each for array, each in zip(arrays, given, strict=True)):
+            self._direct = strides
+        return arrays
+
+    def _copied(self, given: list[Array]) -> list[Array]:
         arrays = []
         blocked = {each.operand: each for each in self._code.blocked}
         for index, (array, strides) in enumerate(zip(given, self._code.strides, strict=True)):
@@ -139,9 +152,13 @@ class NativeKernel:
 class _BoundFunction:
     """Calls of a C function on arrays, one for each part; the last array is the result."""
 
-    def __init__(self, function: Function, arrays: Sequence[Array], parts: Sequence[tuple[int, int]]) -> None:
-        self._addresses = (ctypes.c_void_p * len(arrays))(*map(address_of, arrays))
+    def __init__(self, function: Function, count: int, parts: Sequence[tuple[int, int]]) -> None:
+        self._addresses = (ctypes.c_void_p * count)()
         self.tasks: list[NativeCall] = [native_call(function, self._addresses, part) for part in parts]
+
+    def write(self, arrays: Sequence[Array]) -> None:
+        """Set the addresses of all arrays."""
+        self._addresses[:] = [*map(address_of, arrays)]
 
     def write_to(self, out: Array) -> None:
         """Write the result to ``out`` from now on, which has the memory layout of the previous result."""

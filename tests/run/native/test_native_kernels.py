@@ -571,3 +571,16 @@ def test_a_result_in_memory_of_another_layout(shape: tuple[int, int], compiler: 
     program = Program(planned, Binding((), {planned.schedule.roots[0]: out}))
     EXECUTORS["simple"].run(program, None)
     np.testing.assert_allclose(out, np.tanh(x) * factor + 1, 1e-5, 1e-6)
+
+
+@pytest.mark.spec("K-1")
+def test_operands_can_have_another_memory_layout_in_each_run(compiler: None) -> None:
+    net = ex.Net("rows")
+    net.input("x", (100, 300))
+    net.output(net.Softmax("x", "y", axis=1))
+    x = numbers(100, 300)[:, ::-1].copy() * 0.25
+    x[~np.isfinite(x)] = 0
+    unaligned = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(np.float32).reshape(x.shape)
+    expected = net.run(x, kernels="native")
+    for layout in (x, np.asfortranarray(x), x, unaligned, np.ascontiguousarray(x[::-1])[::-1], x):
+        np.testing.assert_array_equal(net.run(layout, kernels="native"), expected)
