@@ -36,12 +36,12 @@ typedef f32 vector_f32 __attribute__((vector_size(VECTOR), aligned(sizeof(f32)),
 #define COLUMNS_f32 ((int64_t)(64 / sizeof(f32)))
 #define VECTORS_f32(blocks) ((blocks) * (64 / VECTOR))
 
-/* sums[r] = numbers[r] * matrix for ROWS rows, each of which consists of parts of `depth` numbers, `apart` from each other;
- * blocks of the matrix are `block` numbers from each other, and its rows `step` */
+/* sums[r] = numbers[r] * matrix for ROWS rows, each of which consists of parts of `depth` numbers, `apart` from each other,
+ * which are `stride` from each other; blocks of the matrix are `block` numbers from each other, and its rows `step` */
 #define TILE_f32(blocks)                                                                                               \
     CONTRACTED ONCE void tile##blocks##_f32(                                                                           \
-        f32 *sums, const f32 *const *numbers, int64_t parts, int64_t apart, int64_t depth, const f32 *matrix,          \
-        int64_t block, int64_t step, const f32 *next) {                                                                \
+        f32 *sums, const f32 *const *numbers, int64_t parts, int64_t apart, int64_t depth, int64_t stride,             \
+        const f32 *matrix, int64_t block, int64_t step, const f32 *next) {                                             \
         CONTRACT                                                                                                       \
         vector_f32 sum[ROWS][VECTORS_f32(blocks)];                                                                     \
         const int64_t lanes = VECTOR / sizeof(f32);                                                                    \
@@ -50,7 +50,7 @@ typedef f32 vector_f32 __attribute__((vector_size(VECTOR), aligned(sizeof(f32)),
         for (int64_t part = 0; part < parts; part++) {                                                                 \
             const f32 *row[ROWS];                                                                                      \
             UNROLL(8) for (int r = 0; r < ROWS; r++) row[r] = numbers[r] + part * apart;                               \
-            for (int64_t k = 0; k < depth; k++, matrix += step, next += step) {                                        \
+            for (int64_t k = 0; k < depth * stride; k += stride, matrix += step, next += step) {                       \
                 __builtin_prefetch(next, 0, 2);                                                                        \
                 vector_f32 factor[VECTORS_f32(blocks)];                                                                \
                 UNROLL(12) for (int v = 0; v < VECTORS_f32(blocks); v++)                                               \
@@ -77,19 +77,33 @@ INLINE int64_t width_f32(int64_t left) {
 
 /* sums of ROWS rows and `width` columns; the tiles of the first rows fetch the next columns of the matrix from memory */
 ONCE void product_f32(f32 *sums, const f32 *const *numbers, int64_t parts, int64_t apart, int64_t depth,
-                      const f32 *matrix, int64_t block, int64_t step, int64_t width, int64_t tile) {
+                      int64_t stride, const f32 *matrix, int64_t block, int64_t step, int64_t width, int64_t tile) {
     const f32 *next = matrix + (tile < WIDE * ROWS ? (width / COLUMNS_f32 + tile / ROWS) * block : 0);
 #if TILED > 1
     if (width == 3 * COLUMNS_f32)
-        tile3_f32(sums, numbers, parts, apart, depth, matrix, block, step, next);
+        tile3_f32(sums, numbers, parts, apart, depth, stride, matrix, block, step, next);
     else if (width == 2 * COLUMNS_f32)
-        tile2_f32(sums, numbers, parts, apart, depth, matrix, block, step, next);
+        tile2_f32(sums, numbers, parts, apart, depth, stride, matrix, block, step, next);
     else
-        tile1_f32(sums, numbers, parts, apart, depth, matrix, block, step, next);
+        tile1_f32(sums, numbers, parts, apart, depth, stride, matrix, block, step, next);
 #else
     for (int64_t i = 0; i < width / COLUMNS_f32; i++)
         tile1_f32(sums + i * COLUMNS_f32, numbers, parts, apart, depth, matrix + i * block, block, step, next);
 #endif
+}
+
+/* copy of a matrix in blocks of columns, the last of which is filled with zeros; its rows are `down` numbers from each
+ * other, and its columns `right` */
+ONCE void blocks_f32(f32 *blocks, const f32 *matrix, int64_t rows, int64_t columns, int64_t down, int64_t right) {
+    for (int64_t column = 0; column < columns; column += COLUMNS_f32)
+        for (int64_t row = 0; row < rows; row++, blocks += COLUMNS_f32) {
+            const f32 *numbers = matrix + row * down + column * right;
+            if (right == 1 && column + COLUMNS_f32 <= columns)
+                memcpy(blocks, numbers, 64);
+            else
+                for (int64_t i = 0; i < COLUMNS_f32; i++)
+                    blocks[i] = column + i < columns ? numbers[i * right] : 0;
+        }
 }
 
 /* addresses of ROWS windows from `row` on, or of the last one before `end`; `across` windows are `right` numbers from each
@@ -168,7 +182,7 @@ ONCE void winograd_products_f32(f32 *products, const f32 *numbers, const f32 *fi
             for (int64_t tile = 0; tile < count; tile += ROWS) {
                 const f32 *rows[ROWS];
                 windows_f32(rows, numbers + part * most * channels, tile, count, count, 0, channels);
-                product_f32(sums, rows, 1, 0, channels, matrix, block, COLUMNS_f32, width, tile);
+                product_f32(sums, rows, 1, 0, channels, 1, matrix, block, COLUMNS_f32, width, tile);
                 for (int64_t i = 0; i < least(ROWS, count - tile); i++)
                     memcpy(products + (part * most + tile + i) * group + column - left, sums + i * WIDE * COLUMNS_f32,
                            (size_t)least(width, right - column) * sizeof(f32));

@@ -6,9 +6,10 @@ copied with it, a band of rows at a time. The sums of a tile, some rows and colu
 (products.c), and the other operations follow while they are in the cache. Threads divide the bands, and if there are
 few, also the columns.
 
-If the matrix is the same in every run, it is copied once, in blocks of columns. Each sum is added in the order of the
-numbers, of the pixels first and of the channels second. Winograd's method adds its 16 products in the same way, for the
-tiles of a band.
+If the matrix is the same in every run, it is copied once, in blocks of columns. Another matrix is read where it is, or
+copied in each call if it is small and its columns are not adjacent, or not whole blocks. Each sum is added in the order
+of the numbers, of the pixels first and of the channels second. Winograd's method adds its 16 products in the same way,
+for the tiles of a band.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from explorer.plan.codegen.values import Values
 _TAKEN = frozenset(
     re.findall(
         r"\w+",
-        "part first last left right column width tile rows sums band numbers image place block copied least source "
-        "products count each pixel ROWS",
+        "part first last left right column width tile rows sums band blocks numbers image place block copied least "
+        "source products count each pixel ROWS",
     )
 )
 """identifiers that the code defines"""
@@ -60,7 +61,17 @@ _FILTERS_LAST = (2, 3, 1, 0)
 _FLOPS = 1 << 10
 """minimum number of operations on numbers: for fewer, calling C code takes as long as calling BLAS"""
 _FEW_ROWS = 4
-"""minimum number of rows of a matrix that varies: reading it for fewer rows takes longer than the products"""
+"""minimum number of rows for a matrix that varies: reading it for fewer rows takes longer than the products"""
+_TRANSPOSED = 1 << 21
+"""maximum number of bytes of a transposed operand whose columns are rows of numbers; the second cache holds it"""
+_RATE = 100_000.0
+"""flops per µs of the tiles and of BLAS, measured for 4 to 512 rows while the numbers are in the first caches"""
+_BLAS_CALLS = 1.8
+"""µs to call BLAS, and then the other operations"""
+_COPIED, _GATHERED = 8_000.0, 2_500.0
+"""numbers of a matrix and of a transposed matrix that are copied in blocks in 1 µs"""
+_BLAS_COPIES = 16
+"""minimum number of rows for which BLAS copies a transposed matrix, too"""
 
 
 class _Product(NamedTuple):
@@ -89,6 +100,8 @@ class _Product(NamedTuple):
     """whether bands of the images are copied"""
     is_winograd: bool = False
     """whether the windows are the 4×4 pixels of tiles of Winograd's method"""
+    stride: int = 1
+    """distance of the numbers of a part; if more than 1, the rows are the columns of a matrix"""
 
     @property
     def padded(self) -> int:
@@ -103,8 +116,8 @@ class _Product(NamedTuple):
 def product_code(kernel: KernelSpec) -> KernelCode | None:
     """Return the C code of a product and the operations on its result; None if BLAS computes the product.
 
-    BLAS computes stacks of matrices, products with few operations, matrices that vary unless they can be read where
-    they are, results in another memory order, and convolutions with dilation or groups.
+    BLAS computes stacks of matrices, products with few operations, large matrices that vary unless they can be read
+    where they are, results in another memory order, and convolutions with dilation or groups.
     """
     anchor, *others = kernel.nodes
     if type(anchor.operation) not in _OPERATIONS:  # subclasses have their own kernels
@@ -120,9 +133,11 @@ def product_code(kernel: KernelSpec) -> KernelCode | None:
     product = _product_of(kernel)
     if product is None:
         return None
-    if product.copies and operands[0].uid in used:  # it is stored in another order than the result
+    if (product.copies or product.stride > 1) and operands[0].uid in used:  # its order is not that of the result
         return None
     if _varies(operands[1], kernel) and product.images * product.rows < _FEW_ROWS:
+        return None
+    if _is_copied(operands[1], kernel) and not _copying_pays(product, operands[1]):
         return None
     flops = 2 * anchor.tensor_type.size * product.parts * product.depth
     return _Writer(kernel, product).code() if flops >= _FLOPS else None
@@ -132,13 +147,14 @@ def _product_of(kernel: KernelSpec) -> _Product | None:
     anchor = kernel.nodes[0]
     operation, (left, right) = anchor.operation, kernel.operands(anchor)
     if isinstance(operation, Matmul):
-        if len(right.shape) != 2 or len(left.shape) < 2 or (_varies(left, kernel) and _is_transposed(left)):
-            return None
-        if _varies(right, kernel) and (_is_transposed(right) or right.shape[1] % _block(right)):
+        if len(right.shape) != 2 or len(left.shape) < 2:
             return None
         *outer, depth = left.shape
         rows = math.prod(outer)
-        return _Product(1, rows, right.shape[1], 1, depth, (1, rows), depth, rows)
+        product = _Product(1, rows, right.shape[1], 1, depth, (1, rows), depth, rows)
+        if not _varies(left, kernel) or not _is_transposed(left):
+            return product
+        return product._replace(stride=rows) if outer == [rows] and left.type.nbytes <= _TRANSPOSED else None
     if not isinstance(operation, Conv2d) or tuple(kernel.order) != PIXEL_BY_PIXEL:
         return None
     window = operation.window(right.shape)
@@ -185,6 +201,27 @@ def _varies(node: Expr, kernel: KernelSpec) -> bool:
 def _is_transposed(node: Expr) -> bool:
     """Return whether a matrix is a transposed view, which BLAS reads as it is."""
     return isinstance(node.operation, Transpose)
+
+
+def _is_copied(matrix: Expr, kernel: KernelSpec) -> bool:
+    """Return whether each call copies a matrix in blocks of columns, because it varies and does not consist of them."""
+    if len(matrix.shape) != 2 or not _varies(matrix, kernel):
+        return False
+    return _is_transposed(matrix) or matrix.shape[1] % _block(matrix) > 0
+
+
+def _copying_pays(product: _Product, matrix: Expr) -> bool:
+    """Return whether copying a matrix that varies, and computing whole blocks of its columns, is faster than BLAS."""
+    rows, (depth, columns) = product.rows, matrix.shape
+    whole = -(-columns // _block(matrix)) * _block(matrix)
+    if depth * whole * matrix.dtype.itemsize > _BAND:
+        return False
+    copying = depth * columns / (_GATHERED if _is_transposed(matrix) else _COPIED)
+    sums = 2 * rows * depth / _RATE
+    blas = _BLAS_CALLS + sums * columns
+    if _is_transposed(matrix) and rows >= _BLAS_COPIES:
+        blas += copying
+    return copying + sums * whole < blas
 
 
 def _block(node: Expr) -> int:
@@ -248,7 +285,10 @@ class _Writer:
         self._type = TYPES[self._anchor.dtype]
         self._block = _block(self._anchor)
         self._parts = _parts_of(product, self._block)
+        self._is_copied = _is_copied(self._matrix, kernel)
+        """whether the code copies the matrix in blocks"""
         self._is_packed = self._matrix.uid in kernel.constants or product.copies or len(self._matrix.shape) > 2
+        """whether the matrix is passed as a copy in blocks"""
         shape = self._result.shape
         rank = len(shape)
         self._present = [
@@ -265,6 +305,8 @@ class _Writer:
             text.add(f"{self._type} band[{lines} * {product.padded} * {product.channels}];")
             if parts.groups > 1:
                 text.add("int64_t copied = -1;")
+        if self._is_copied:
+            self._copy_matrix()
         self._compute_tiles() if product.is_winograd else self._compute_rows()
         length = product.images * parts.bands * parts.groups
         work = self._anchor.tensor_type.size * product.parts * product.depth // _ELEMENT
@@ -319,6 +361,14 @@ class _Writer:
         if product.copies:
             self._copy_band(band)
 
+    def _copy_matrix(self) -> None:
+        text, (depth, columns) = self._text, self._matrix.shape
+        whole = -(-columns // self._block) * self._block
+        down, right = (1, depth) if _is_transposed(self._matrix) else (columns, 1)
+        text.add(f"_Alignas({_BLOCK_BYTES}) {self._type} blocks[{depth} * {whole}];")
+        arguments = f"{self._values.name(self._matrix)}, {depth}, {columns}, {down}, {right}"
+        text.add(f"blocks_{self._type}(blocks, {arguments});")
+
     def _copy_band(self, band: str) -> None:
         text, product, parts = self._text, self._product, self._parts
         above, before = product.padding
@@ -356,6 +406,8 @@ class _Writer:
             # a constant number of elements leaves no rest after the last vector
             text.loop("block", f"width / {block}")
             sums, length = f"{sums} + block * {block}", str(block)
+        elif self._product.columns < _WIDE * block:  # one tile
+            length = str(self._product.columns)
         self._finish(sums, length)
 
     def _compute_tiles(self) -> None:
@@ -396,14 +448,16 @@ class _Writer:
         text.add(f"const {self._type} *numbers[ROWS];")
         row, end = ("tile - first", "last - first") if product.copies else ("tile", "last")
         down, right = product.strides[0] * product.padded * product.channels, product.strides[1] * product.channels
+        if product.stride > 1:
+            right = 1
         text.add(f"windows_{self._type}(numbers, {source}, {row}, {end}, {product.across}, {down}, {right});")
         apart = product.padded * product.channels if product.parts > 1 else 0
         total = product.parts * product.depth
-        matrix = self._values.name(self._matrix)
+        matrix = "blocks" if self._is_copied else self._values.name(self._matrix)
         place, block, step = f"{matrix} + column * {total}", total * self._block, self._block
-        if not self._is_packed:
+        if not self._is_packed and not self._is_copied:
             place, block, step = f"{matrix} + column", self._block, product.columns
-        sizes = f"{product.parts}, {apart}, {product.depth}"
+        sizes = f"{product.parts}, {apart}, {product.depth}, {product.stride}"
         arguments = f"{sizes}, {place}, {block}, {step}, width, tile - first"
         text.compute(self._anchor, f"product_{self._type}(sums, numbers, {arguments});")
 
@@ -456,7 +510,10 @@ class _Writer:
         """Return (axis of the operand, distance in elements) for the axes along which an operand has elements."""
         read, result = self._values.reads[index], self._result
         if read is self._matrix:
-            return () if self._is_packed else self._distances(read, (0, 1))
+            order = (1, 0) if _is_transposed(read) else (0, 1)
+            return () if self._is_packed else self._distances(read, order)
+        if read is self._rows and self._product.stride > 1:
+            return self._distances(read, (1, 0))
         if read is self._rows:
             is_last = len(read.shape) == 4 and read.uid in self._kernel.channels_last
             return self._distances(read, PIXEL_BY_PIXEL if is_last else range(len(read.shape)))

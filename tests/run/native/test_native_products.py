@@ -71,10 +71,11 @@ def test_a_product_of_matrices() -> None:
         "            for (int64_t tile = first; tile < last; tile += ROWS) {\n"
         "                const f32 *numbers[ROWS];\n"
         "                windows_f32(numbers, parameter, tile, last, 30, 1920, 64);\n"
-        "                product_f32(sums, numbers, 1, 0, 64, tensor + column * 64, 1024, 16, width, tile - first);\n"
+        "                product_f32(sums, numbers, 1, 0, 64, 1, tensor + column * 64, 1024, 16, width, "
+        "tile - first);\n"
         "                for (int64_t row = tile; row < least(tile + ROWS, last); row++) {\n"
         "                    VECTORIZE\n"
-        "                    for (int64_t i = 0; i < least(width, 40 - column); i++) {\n"
+        "                    for (int64_t i = 0; i < 40; i++) {\n"
         "                        f32 matmul = sums[(row - tile) * 48 + i];\n"
         "                        f32 add = matmul + tensor_2[column + i];\n"
         "                        relu[row * 40 + column + i] = add < 0 ? 0 : add;\n"
@@ -96,6 +97,26 @@ def test_a_product_of_matrices() -> None:
 
 
 @pytest.mark.spec("K-1")
+def test_a_matrix_that_varies_is_copied_in_blocks() -> None:
+    """Each call copies a matrix whose columns are not whole blocks, or are its rows in memory."""
+    _, program = planned((50, 20), lambda x: ex.tanh(constant(60, 50) @ x))
+    text = product_of(program).text
+    assert "    _Alignas(64) f32 blocks[50 * 32];\n    blocks_f32(blocks, parameter, 50, 20, 20, 1);\n" in text
+    assert "product_f32(sums, numbers, 1, 0, 50, 1, blocks + column * 50, 800, 16, width, tile - first);" in text
+    _, program = planned((64, 50), lambda x: ex.tanh(constant(60, 50) @ x.T))
+    assert "blocks_f32(blocks, transpose, 50, 64, 1, 50);" in product_of(program).text
+
+
+@pytest.mark.spec("K-1")
+def test_rows_of_a_transposed_matrix_are_read_where_they_are() -> None:
+    _, program = planned((64, 50), lambda x: ex.tanh(x.T @ x))
+    code = product_of(program)
+    assert "windows_f32(numbers, transpose, tile, last, 50, 3200, 1);" in code.text
+    assert "product_f32(sums, numbers, 1, 0, 64, 50, blocks + column * 64, 1024, 16, width, tile - first);" in code.text
+    assert [dict(strides) for strides in code.strides[:2]] == [{0: 1, 1: 50}, {0: 50, 1: 1}]
+
+
+@pytest.mark.spec("K-1")
 def test_a_convolution_copies_bands_of_images_with_padding() -> None:
     filters = constant(64, 128, 3, 3)
     _, program = planned((2, 128, 28, 28), lambda x: by_pixel(ex.conv2d(x, filters, padding=1)))
@@ -105,7 +126,7 @@ def test_a_convolution_copies_bands_of_images_with_padding() -> None:
     assert "const int64_t first = part % 2 * 392, last = least(first + 392, 784);" in text
     assert "band_f32(band, source, first / 28 * 1 - 1, 16, 28, 28, 128, 1, 30, 1, 784);" in text
     assert "windows_f32(numbers, band, tile - first, last - first, 28, 3840, 128);" in text
-    assert "product_f32(sums, numbers, 3, 3840, 384, tensor + column * 1152, 18432, 16, width, " in text
+    assert "product_f32(sums, numbers, 3, 3840, 384, 1, tensor + column * 1152, 18432, 16, width, " in text
 
 
 @pytest.mark.spec("K-1")
@@ -135,6 +156,23 @@ PRODUCTS: dict[str, tuple[tuple[int, ...], Callable[[str], Callable[[ex.Expr], e
     ),
     "many parts": ((700, 900), lambda t: lambda x: ex.relu(x @ constant(900, 35, dtype=t) - 1)),
     "a matrix that varies": ((80, 80), lambda t: lambda x: ex.tanh(constant(70, 80, dtype=t) @ (x * 2))),
+    "columns of a matrix that varies": (
+        (70, 92),
+        lambda t: lambda x: ex.tanh(constant(61, 70, dtype=t) @ (x * 2) + constant(92, dtype=t)),
+    ),
+    "one column of a matrix that varies": ((70, 1), lambda t: lambda x: ex.tanh(constant(61, 70, dtype=t) @ (x * 2))),
+    "a transposed matrix that varies": ((81, 70), lambda t: lambda x: ex.tanh(constant(61, 70, dtype=t) @ x.T)),
+    "rows of a transposed matrix": ((70, 61), lambda t: lambda x: ex.tanh(x.T @ constant(70, 49, dtype=t))),
+    "two transposed matrices": ((33, 45), lambda t: lambda x: ex.tanh(x.T @ constant(81, 33, dtype=t).T + x.T[:, :1])),
+    "a matrix and its transpose": ((47, 53), lambda t: lambda x: ex.tanh(x.T @ x) + ex.tanh(x.T @ x).T),
+    "one row of a transposed matrix": ((5, 400), lambda t: lambda x: ex.tanh((x * 2).T @ (x + 1))),
+    "a slice of a matrix": ((70, 90), lambda t: lambda x: ex.tanh(constant(61, 70, dtype=t) @ x[:, 3:79])),
+    "every other row of a transposed matrix": (
+        (70, 90),
+        lambda t: (
+            lambda x: ex.tanh(x.T[::2] @ constant(70, 40, dtype=t)) + ex.tanh(x[::2].T @ constant(35, 40, dtype=t))[:45]
+        ),
+    ),
     "all numbers of a row": ((40, 64), lambda t: lambda x: ex.relu(x @ constant(64, 64, dtype=t) + x)),
     "windows": (
         (2, 5, 13, 11),
@@ -251,14 +289,37 @@ def test_a_sum_depends_only_on_its_numbers(compiler: None) -> None:
 
 
 @pytest.mark.spec("K-4")
-def test_nan_and_infinity_have_the_same_effect_as_in_numpy(compiler: None) -> None:
+@pytest.mark.parametrize("columns", [40, 48])
+def test_a_sum_of_a_matrix_that_varies_has_the_same_bits(columns: int, compiler: None) -> None:
+    """Rows and matrices that are read where they are, copied in blocks or transposed."""
+    x, w = RNG.normal(size=(60, 50)).astype(np.float32), RNG.normal(size=(50, columns)).astype(np.float32)
+    build: dict[str, tuple[Array, Callable[[ex.Expr], ex.Expr]]] = {
+        "constant": (x, lambda each: each @ ex.tensor(w)),
+        "varies": (w, lambda each: ex.tensor(x) @ each),
+        "transposed": (w.T.copy(), lambda each: ex.tensor(x) @ each.T),
+        "rows": (x.T.copy(), lambda each: each.T @ ex.tensor(w)),
+    }
+    results = []
+    for array, product in build.values():
+        parameter, program = planned(array.shape, lambda each, product=product: product(each) * 1.5)  # type: ignore[misc]
+        assert product_of(program)
+        results.append(run(program, parameter, array).tobytes())
+    assert len({*results}) == 1
+
+
+@pytest.mark.spec("K-4")
+@pytest.mark.parametrize("is_constant", [True, False])
+def test_nan_and_infinity_have_the_same_effect_as_in_numpy(is_constant: bool, compiler: None) -> None:
     x, w = RNG.normal(size=(20, 30)).astype(np.float32), RNG.normal(size=(30, 40)).astype(np.float32)
     x[3, 4], x[5, 6], w[7, 8] = np.nan, np.inf, -np.inf
-    weights = ex.tensor(w)
-    parameter, program = planned(x.shape, lambda each: (each @ weights) + 1)
+    if is_constant:
+        parameter, program = planned(x.shape, lambda each: (each @ ex.tensor(w)) + 1)
+    else:
+        parameter, program = planned(w.shape, lambda each: (ex.tensor(x) @ each) + 1)
+    assert product_of(program)
     with np.errstate(invalid="ignore"):
         expected = x @ w + 1
-    result = run(program, parameter, x)
+    result = run(program, parameter, x if is_constant else w)
     np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
     np.testing.assert_array_equal(np.isinf(result), np.isinf(expected))
 
@@ -269,8 +330,11 @@ def test_nan_and_infinity_have_the_same_effect_as_in_numpy(compiler: None) -> No
     [
         ((3, 40, 50), lambda x: ex.tanh(x @ constant(3, 50, 60))),  # a stack of matrices
         ((80, 64), lambda x: ex.tanh(constant(3, 80) @ x)),  # few rows of a matrix that varies
-        ((70, 80), lambda x: ex.tanh(constant(40, 70) @ x[:, :79])),  # blocks of a matrix that varies
-        ((80, 70), lambda x: ex.tanh(constant(40, 70) @ x.T)),  # a transposed matrix that varies
+        ((70, 65), lambda x: ex.tanh(constant(200, 70) @ x)),  # few columns of the last block
+        ((45, 45), lambda x: ex.tanh(x.T @ constant(45, 45)) + x.T),  # a transposed matrix and its elements
+        ((300, 300), lambda x: ex.tanh(constant(40, 300) @ x.T)),  # a large transposed matrix that varies
+        ((80, 64), lambda x: ex.tanh(constant(8, 64) @ x.T)),  # few rows of a transposed matrix that varies
+        ((800, 800), lambda x: ex.tanh(x.T @ constant(800, 64))),  # many rows of a transposed matrix
         ((1, 16, 30, 30), lambda x: ex.tanh(ex.conv2d(x, constant(32, 16, 3, 3)))),  # stored channel by channel
         ((1, 16, 30, 30), lambda x: by_pixel(ex.tanh(ex.conv2d(x, constant(32, 8, 3, 3), groups=2)))),
         ((1, 16, 30, 30), lambda x: by_pixel(ex.tanh(ex.conv2d(x, constant(32, 16, 3, 3), dilation=2)))),
