@@ -8,7 +8,7 @@ nodes by expression. The recorder (run/recording/recorder.py) converts expressio
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -112,5 +112,21 @@ class NodeGroup:
 
     decision: int
     kind: Literal["kernel", "batch", "function"]
-    label: str
     members: list[Expr]
+    name: str = ""
+    """label, unless the operations are the label"""
+
+    @property
+    def label(self) -> str:
+        """Label in diagrams; created on request, because most plans are not displayed."""
+        return self.name or operations_label(self.members)
+
+
+_SHOWN = 5
+"""maximum number of operations in a label"""
+
+
+def operations_label(nodes: Sequence[Expr]) -> str:
+    """Return the names of a kernel's operations; if they are many, only the first ones and the last one."""
+    names = [node.operation.label for node in nodes]
+    return " · ".join(names if len(names) <= _SHOWN else [*names[: _SHOWN - 2], "…", names[-1]])

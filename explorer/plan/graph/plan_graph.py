@@ -505,16 +505,16 @@ class PlanGraph:
         come before them, and a reduction after them. Raises DeclarationError for other nodes.
         """
         _check_kernel(self, decision, members)
-        self.join(decision, members, label or " · ".join([node.label for node in members]))
+        self.join(decision, members, label)
 
-    def join(self, decision: int, members: Sequence[Expr], label: str) -> None:
+    def join(self, decision: int, members: Sequence[Expr], label: str = "") -> None:
         """Make ``members``, live nodes in topological order, run as one kernel, without checks.
 
         As in ``fuse``, only nodes in the kernel may read the values of the members but the last. The members may be
         nodes of several kernels.
         """
         self.fused.update(dict.fromkeys([node.uid for node in members], decision))
-        self.groups.append(NodeGroup(decision, "kernel", label, [*members]))
+        self.groups.append(NodeGroup(decision, "kernel", [*members], label))
 
     def add_nodes(self, decision: int, nodes: Iterable[Expr], subject: Expr) -> None:
         """Add new nodes of a decision.

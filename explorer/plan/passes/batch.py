@@ -311,7 +311,7 @@ class _Batching:
             members,
             (result,),
         )
-        graph.groups.append(NodeGroup(decision, "batch", body.name, list(members)))
+        graph.groups.append(NodeGroup(decision, "batch", list(members), body.name))
         stacks = [operand for operand in operands if operand.uid > last_old]
         # An operation's batching rule may record several operations between the operands and the result.
         intermediates = [

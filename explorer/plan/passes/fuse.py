@@ -20,6 +20,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.ir.function import Item
 from explorer.core.types.device import cpu
 from explorer.plan.graph.constancy import Prepared
+from explorer.plan.graph.decisions import operations_label
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph, ReaderLists
 from explorer.plan.graph.reasons import Facts, Reason, RuleInfo, shortened
@@ -497,8 +498,6 @@ def _is_on_device(node: Expr, graph: PlanGraph) -> bool:
 
 _ORDERLESS = "bui"
 """kinds of dtypes whose sums and products are the same in any order"""
-_SHOWN = 5
-"""maximum number of operations that are listed in a kernel's label"""
 
 
 class FusionGroup:
@@ -529,10 +528,10 @@ def merged(a: FusionGroup, b: FusionGroup, larger: dict[int, FusionGroup]) -> Fu
     return longer
 
 
-def record_elementwise(rule: RuleInfo, group: FusionGroup, graph: PlanGraph) -> tuple[int, list[Expr], str]:
+def record_elementwise(rule: RuleInfo, group: FusionGroup, graph: PlanGraph) -> tuple[int, list[Expr]]:
     """Record the decision that elementwise operations, and the product before them if there is one, are one kernel.
 
-    Returns the decision, the nodes of the kernel and its label.
+    Returns the decision and the nodes of the kernel.
     """
     members = group.members
     unwritten = members[:-1]
@@ -545,14 +544,13 @@ def record_elementwise(rule: RuleInfo, group: FusionGroup, graph: PlanGraph) -> 
         is_made_whole = not made_in_result(product, members[-1], graph.inputs[members[-1].uid])
         unwritten = members[is_made_whole:-1]
         reason = Fuse.fused_with_product if unwritten else Fuse.finished_in_cache
-    label = _label(members)
-    remaining = partial(_facts_of_chain, members, unwritten, label, product)
-    return graph.decide(rule, reason, {}, members, remaining=remaining), members, label
+    remaining = partial(_facts_of_chain, members, unwritten, product)
+    return graph.decide(rule, reason, {}, members, remaining=remaining), members
 
 
-def _facts_of_chain(members: list[Expr], unwritten: list[Expr], label: str, product: Expr | None) -> Facts:
+def _facts_of_chain(members: list[Expr], unwritten: list[Expr], product: Expr | None) -> Facts:
     facts: Facts = {
-        "operations": label.replace(" · ", " → "),
+        "operations": operations_label(members).replace(" · ", " → "),
         "count": len(members),
         "shape": shape_text(members[-1].shape),
         "temporaries": len(unwritten),
@@ -563,12 +561,10 @@ def _facts_of_chain(members: list[Expr], unwritten: list[Expr], label: str, prod
     return facts
 
 
-def record_reduction(
-    rule: RuleInfo, group: FusionGroup, tiling: Tiling, graph: PlanGraph
-) -> tuple[int, list[Expr], str]:
+def record_reduction(rule: RuleInfo, group: FusionGroup, tiling: Tiling, graph: PlanGraph) -> tuple[int, list[Expr]]:
     """Record the decision that a reduction and its inputs are one kernel, and whether the result has the same bits.
 
-    Returns the decision, the nodes of the kernel and its label.
+    Returns the decision and the nodes of the kernel.
     """
     members, last, in_parts = group.members, group.members[-1], tiling.in_parts
     keeps_bits = tiling.blocks == 1 or _keeps_bits(members, tiling)
@@ -580,9 +576,8 @@ def record_reduction(
             reason = Fuse.reduced_integers
         else:
             reason = Fuse.reduced_halved if keeps_bits else Fuse.reduced_joined
-    label = _label(members)
     facts = {
-        "operations": label.replace(" · ", " → "),
+        "operations": operations_label(members).replace(" · ", " → "),
         "last": last.operation.label,
         "given": str(last.dtype),
         "count": len(members),
@@ -593,7 +588,7 @@ def record_reduction(
         "parts": in_parts,
         "same_bits": keeps_bits,
     }
-    return graph.decide(rule, reason, facts, members), members, label
+    return graph.decide(rule, reason, facts, members), members
 
 
 def _keeps_bits(members: list[Expr], tiling: Tiling) -> bool:
@@ -615,8 +610,3 @@ def _keeps_bits(members: list[Expr], tiling: Tiling) -> bool:
     if len(tiling.shape) == 4:
         tilings.append(tiling.laid(PIXEL_BY_PIXEL, last.operation.combine_ufunc is not None))
     return all(not reordered.in_parts or (reordered.halvings > 0 and is_pairwise) for reordered in tilings)
-
-
-def _label(members: list[Expr]) -> str:
-    names = [node.operation.label for node in members]
-    return " · ".join(names if len(names) <= _SHOWN else [*names[: _SHOWN - 2], "…", names[-1]])

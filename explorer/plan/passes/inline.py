@@ -178,7 +178,7 @@ class Inline(Pass):
             total += len(copies)
             if key not in decisions:
                 decision_index = graph.decide(self, reason, facts, [], outputs)
-                group = NodeGroup(decision_index, "function", body.name, [])
+                group = NodeGroup(decision_index, "function", [], body.name)
                 graph.groups.append(group)
                 decisions[key] = decision_index, group
             decision_index, group = decisions[key]

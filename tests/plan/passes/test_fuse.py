@@ -73,7 +73,7 @@ def test_kernels_meet_the_conditions_that_are_checked_for_other_passes(
     fuse, join = PlanGraph.fuse, PlanGraph.join
     made: list[int] = []
 
-    def checked(graph: PlanGraph, decision: int, members: list[ex.Expr], label: str) -> None:
+    def checked(graph: PlanGraph, decision: int, members: list[ex.Expr], label: str = "") -> None:
         with monkeypatch.context() as patch:
             patch.setattr(PlanGraph, "join", join)
             fuse(graph, decision, members, label)
