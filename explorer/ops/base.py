@@ -81,6 +81,8 @@ class Elementwise(Operation, abstract=True):
     family = "elementwise"
     weight: ClassVar[int] = 1
     """flops per element"""
+    numpy_calls: ClassVar[float] = 0
+    """time of NumPy's kernel as a number of its fast functions, such as addition; 0: one for 3 flops"""
     c: ClassVar[str] = ""
     """C expression of an element for generated kernels, for the same kernel in all floating dtypes: ``{0}`` and ``{1}``
     are the operands, and ``{t}`` is f32 or f64, the suffix of the functions in plan/codegen/functions.c"""
@@ -126,6 +128,7 @@ class Ufunc(Elementwise, abstract=True):
     """Elementwise operation that is one NumPy ufunc."""
 
     reuses_operand = True
+    numpy_calls: ClassVar[float] = 1
     ufunc: ClassVar[np.ufunc]
 
     @classmethod

@@ -233,7 +233,7 @@ class Rsqrt(Elementwise):
     """
 
     reuses_operand = True
-    weight, examples, c = 5, _POSITIVE, "1 / sqrt_{t}({0})"
+    weight, numpy_calls, examples, c = 5, 2.5, _POSITIVE, "1 / sqrt_{t}({0})"
 
     def result_dtype(self, *dtypes: np.dtype[np.generic]) -> np.dtype[np.generic]:
         return np.sqrt.resolve_dtypes((*dtypes, None))[-1]

@@ -87,6 +87,7 @@ class Sign(Ufunc):
     """−1, 0 or 1."""
 
     ufunc, monotone, idempotent, examples = np.sign, True, True, ANY
+    numpy_calls = 1.8
     c = "{0} > 0 ? 1 : {0} < 0 ? -1 : {0} == 0 ? 0 : {0}"  # the sign of NaN is NaN
     defined_everywhere = True
     nondifferentiable = "sign is constant wherever it has a derivative"
@@ -105,6 +106,7 @@ class Sqrt(Ufunc):
     """√x; NaN for x < 0. The gradient g / (2 · y) is ∞ at 0."""
 
     ufunc, range, monotone, weight, examples, c = np.sqrt, "nonnegative", True, 4, POSITIVE, "sqrt_{t}({0})"
+    numpy_calls = 1.4
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (g / (2 * y),)
@@ -114,6 +116,7 @@ class Reciprocal(Ufunc):
     """1 / x; ±∞ at ±0, and truncated for integers. The gradient is −g · y²."""
 
     ufunc, involution, weight, examples, c = np.reciprocal, True, 4, POSITIVE, "1 / {0}"
+    numpy_calls = 1.3
 
     def gradient(self, g: Expr, y: Expr, x: Expr) -> tuple[Expr]:
         return (-g * square(y),)
@@ -268,7 +271,7 @@ class Relu(Elementwise):
 
     reuses_operand = True
     range, monotone, idempotent, examples = "nonnegative", True, True, (Example(real(2, 3, low=0.1)), *POSITIVE)
-    c = "{0} < 0 ? 0 : {0}"
+    numpy_calls, c = 1.05, "{0} < 0 ? 0 : {0}"
     defined_everywhere = True
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:

@@ -130,7 +130,7 @@ class Hardsigmoid(Elementwise):
     """Hard sigmoid: x/6 + 1/2, limited to the range 0 … 1. The gradient at ±3 is 0."""
 
     reuses_operand = True
-    range, monotone, weight, examples = "unit", True, 3, _WIDE
+    range, monotone, weight, numpy_calls, examples = "unit", True, 3, 3, _WIDE
     c = "minimum_{t}(maximum_{t}({0} + 3, 0), 6) / 6"
     defined_everywhere = True
 
@@ -148,7 +148,7 @@ class Hardsigmoid(Elementwise):
 class Hardswish(Elementwise):
     """x times the hard sigmoid of x. The gradient is 0 at x = −3 and g at x = 3."""
 
-    weight, examples, c = 4, _WIDE, "minimum_{t}(maximum_{t}({0} + 3, 0), 6) * {0} / 6"
+    weight, numpy_calls, examples, c = 4, 4, _WIDE, "minimum_{t}(maximum_{t}({0} + 3, 0), 6) * {0} / 6"
     reuses_operand = True
 
     def result_dtype(self, *dtypes: np.dtype[Any]) -> np.dtype[Any]:
@@ -167,6 +167,7 @@ class LeakyRelu(Elementwise):
     """Leaky rectifier: x if positive, else slope · x. The gradient at 0 is slope · g."""
 
     slope: float
+    numpy_calls = 2
     examples = (Example(real(2, 3, low=0.1), slope=0.1), Example(real(2, 3, low=-2.0, high=-0.1), slope=0.01))
     reuses_operand = True
 

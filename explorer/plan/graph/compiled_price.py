@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from explorer.core.ir.expr import Expr, Operation
-from explorer.ops.base import Ufunc
+from explorer.ops.base import Elementwise
 from explorer.plan.codegen.kernel_code import Operands, ScanBody
 from explorer.plan.graph.cost_model import REFERENCE_COST_MODEL, CostModel
 
@@ -41,9 +41,16 @@ class Price(NamedTuple):
         return {"numpy_us": self.numpy, "compiled_us": self.compiled}
 
 
-def price(nodes: Sequence[Expr], operands: Operands, is_called_with_others: bool = False) -> Price:
-    """Return the price of the operations of a kernel; NumPy needs no time for operations without elements."""
+def price(
+    nodes: Sequence[Expr], operands: Operands, is_called_with_others: bool = False, follows_product: bool = False
+) -> Price:
+    """Return the price of the operations of a kernel, without a product before them.
+
+    NumPy needs no time for operations without elements.
+    """
     numpy, arithmetic = _loops(nodes, operands)
+    if len(nodes) == 1 and nodes[0].operation.elementwise and numpy and not follows_product:
+        numpy -= _traversal(nodes[0], operands)  # C code reads the operands and writes the result, too
     return Price(numpy, (min(_WITH_OTHERS, COMPILED.call) if is_called_with_others else COMPILED.call) + arithmetic)
 
 
@@ -61,21 +68,26 @@ def _loops(nodes: Sequence[Expr], operands: Callable[[Expr], Sequence[Expr]]) ->
     """Return the µs of NumPy's functions, and of their arithmetic."""
     numpy = arithmetic = 0.0
     for node in nodes:
-        types = [operand.tensor_type for operand in operands(node)]
-        flops = node.operation.flops(node.type, *types)
+        flops = node.operation.flops(node.type, *[operand.tensor_type for operand in operands(node)])
         if flops:
-            size = max([type_.size for type_ in (node.tensor_type, *types)])
-            function = REFERENCE_COST_MODEL.call + size / REFERENCE_COST_MODEL.flops
-            numpy += _calls(node.operation, flops, node.tensor_type.size) * function + flops / COMPILED.flops
+            calls = _calls(node.operation, flops, node.tensor_type.size)
+            numpy += int(calls) * REFERENCE_COST_MODEL.call + calls * _traversal(node, operands)
+            numpy += flops / COMPILED.flops
             arithmetic += flops / COMPILED.flops
     return numpy, arithmetic
 
 
-def _calls(operation: Operation, flops: int, size: int) -> int:
+def _traversal(node: Expr, operands: Callable[[Expr], Sequence[Expr]]) -> float:
+    """Return the µs in which one of NumPy's functions reads and writes the elements of an operation in the cache."""
+    size = max([each.tensor_type.size for each in (node, *operands(node))])
+    return size / REFERENCE_COST_MODEL.flops
+
+
+def _calls(operation: Operation, flops: int, size: int) -> float:
     """Return about how many functions NumPy calls for an operation: one for each pixel of a window, for example."""
     if operation.c_rows:
         return len(operation.c_rows)
-    if isinstance(operation, Ufunc):
-        return 1
+    if isinstance(operation, Elementwise) and operation.numpy_calls:
+        return operation.numpy_calls
     weight = flops // max(size, 1)
     return max(weight // _WEIGHT if operation.elementwise else weight, 1)

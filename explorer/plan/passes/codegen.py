@@ -10,10 +10,10 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from explorer.core.ir.expr import Expr
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import TensorType
-from explorer.ops.base import EXPENSIVE, Elementwise, Ufunc
+from explorer.ops.base import EXPENSIVE, Elementwise
 from explorer.ops.control.scan import Scan
 from explorer.ops.nn.conv import Conv2d
 from explorer.ops.reduction.reduce import Extreme
@@ -299,9 +299,10 @@ class Codegen(Pass):
             if not has_rows(node.operation):
                 facts["operation"] = node.operation.label
                 return self.combines
-        if len(nodes) == 1 and isinstance(result.operation, (Ufunc, Extreme)):
+        if len(nodes) == 1 and (isinstance(result.operation, Extreme) or _is_one_call(result.operation)):
             return self.single
-        estimate = price(nodes[1:] if is_product else nodes, spec.operands, is_called_with_others=compiler_runs)
+        loop = nodes[1:] if is_product else nodes
+        estimate = price(loop, spec.operands, is_called_with_others=compiler_runs, follows_product=is_product)
         if not estimate.pays:
             facts |= estimate.facts()
             return self.no_faster
@@ -372,7 +373,11 @@ def _is_candidate(kernel: Kernel, graph: PlanGraph) -> bool:
         or has_rows(operation)
     ):
         return True
-    return isinstance(operation, Elementwise) and operation.weight >= EXPENSIVE
+    return isinstance(operation, Elementwise) and (operation.weight >= EXPENSIVE or operation.numpy_calls > 1)
+
+
+def _is_one_call(operation: Operation) -> bool:
+    return isinstance(operation, Elementwise) and operation.numpy_calls == 1
 
 
 def _combines_windows(node: Expr, graph: PlanGraph) -> bool:

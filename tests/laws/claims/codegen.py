@@ -11,7 +11,7 @@ import numpy as np
 
 from explorer.core.ir.accumulation import pack_for_tiles, tiles_of
 from explorer.core.ir.expr import Expr
-from explorer.ops.base import Elementwise, Ufunc
+from explorer.ops.base import Elementwise
 from explorer.ops.control.scan import Scan
 from explorer.ops.linalg.matmul import Matmul
 from explorer.ops.nn.conv import Conv2d
@@ -41,6 +41,11 @@ def in_loop(kernel: Kernel) -> tuple[Expr, ...]:
     return kernel.nodes[1:] if kernel.nodes[0].operation.is_tileable else kernel.nodes
 
 
+def is_one_call(node: Expr) -> bool:
+    """Return whether NumPy computes an operation by one of its fast functions."""
+    return isinstance(node.operation, Elementwise) and node.operation.numpy_calls == 1
+
+
 def numpy_and_c(nodes: Iterable[Expr], inputs: Mapping[int, Sequence[Expr]], call: float, steps: int = 1) -> Facts:
     """Return the estimated times of loops: in NumPy 0.9 µs for each function, in C ``call`` µs."""
     numpy = total = 0.0
@@ -50,14 +55,23 @@ def numpy_and_c(nodes: Iterable[Expr], inputs: Mapping[int, Sequence[Expr]], cal
         weight = flops // max(node.tensor_type.size, 1)
         if node.operation.c_rows:
             functions = len(node.operation.c_rows)
-        elif isinstance(node.operation, Ufunc):
-            functions = 1
+        elif isinstance(node.operation, Elementwise) and node.operation.numpy_calls:
+            functions = node.operation.numpy_calls
         else:
             functions = max(weight // 3 if isinstance(node.operation, Elementwise) else weight, 1)
         loop = max([type_.size for type_ in (node.tensor_type, *types)])
-        numpy += functions * (0.9 + loop / 2500) + flops / 18_000 if flops else 0.0
+        numpy += int(functions) * 0.9 + functions * loop / 2500 + flops / 18_000 if flops else 0.0
         total += flops
     return {"numpy_us": steps * numpy, "compiled_us": call + steps * total / 18_000}
+
+
+def estimates(kernel: Kernel, nodes: Sequence[Expr], inputs: Mapping[int, Sequence[Expr]], call: float) -> Facts:
+    """Return the estimated times of a kernel; C code of a single operation reads and writes the same memory once."""
+    facts = numpy_and_c(nodes, inputs, call)
+    if len(kernel.nodes) == 1 and kernel.result.operation.elementwise and facts["numpy_us"]:
+        size = max([each.tensor_type.size for each in (kernel.result, *inputs[kernel.result.uid])])
+        facts = {**facts, "numpy_us": facts["numpy_us"] - size / 2500}
+    return facts
 
 
 def price_of(claim: Claim, kernel: Kernel) -> Facts:
@@ -65,10 +79,10 @@ def price_of(claim: Claim, kernel: Kernel) -> Facts:
     inputs = claim.planned.graph.inputs
     is_window = combines_windows(kernel.nodes[0], inputs[kernel.nodes[0].uid])
     nodes = kernel.nodes if is_window else in_loop(kernel)
-    facts = numpy_and_c(nodes, inputs, 3.4)
+    facts = estimates(kernel, nodes, inputs, 3.4)
     others = [each for each in claim.planned.schedule.kernels if each is not kernel and each.functions]
     if others and facts["numpy_us"] <= facts["compiled_us"]:
-        facts = numpy_and_c(nodes, inputs, 1.0)
+        facts = estimates(kernel, nodes, inputs, 1.0)
     assert (facts["compiled_us"] < facts["numpy_us"]) is claim.choice.applied
     return facts
 
@@ -304,14 +318,14 @@ def function(claim: Claim) -> Facts:
 def single(claim: Claim) -> Facts:
     kernel = kernel_of(claim)
     (node,) = kernel.nodes
-    assert isinstance(node.operation, (Ufunc, Extreme))
+    assert isinstance(node.operation, Extreme) or is_one_call(node)
     return {"result": node}
 
 
 @of_decision(Codegen.no_faster)
 def no_faster(claim: Claim) -> Facts:
     kernel = kernel_of(claim)
-    assert len(kernel.nodes) > 1 or not isinstance(kernel.result.operation, (Ufunc, Extreme))
+    assert len(kernel.nodes) > 1 or not (isinstance(kernel.result.operation, Extreme) or is_one_call(kernel.result))
     return {"result": kernel.result, **price_of(claim, kernel)}
 
 
