@@ -109,9 +109,9 @@ class Program:
         """whether executors measure the time of each kernel; if not, one call runs consecutive compiled kernels"""
         self._last_scratch: Array | None = None
         """scratch memory of the thread of the last run that was not bound"""
-        self.single_threaded = any(getattr(runner, "shared", False) for runner, _ in runners) or (
-            not self._devices and has_small_products(schedule.kernels)
-        )
+        self._is_shared = any(getattr(runner, "shared", False) for runner, _ in runners)
+        """whether threads compute parts of a kernel"""
+        self.single_threaded = self._is_shared or self._has_small_products(schedule.kernels)
         """whether BLAS uses one thread in a run: other threads compute parts, or no product is worth several threads"""
         operands = [p for p in self.parameters if p.uid not in self._fixed_arrays]
         self._operands = binding.operands if binding.operands is not None else operands
@@ -404,8 +404,13 @@ class Program:
         """Bind the calls for later runs, if the previous run was on the same thread."""
         memory = scratch_memory()
         if self._last_scratch is memory and (self.bound is None or self.bound.kernels_bound):
-            self.bound = self._bound_run(self.runners)
+            bound = self.bound = self._bound_run(self.runners)
+            others = [self.planned.schedule.kernels[index] for index in bound.not_compiled]
+            self.single_threaded = self._is_shared or self._has_small_products(others)
         self._last_scratch = memory
+
+    def _has_small_products(self, kernels: Sequence[Kernel]) -> bool:
+        return not self._devices and has_small_products(kernels)
 
     def _bound_run(self, runners: Sequence[tuple[Runner, int]]) -> BoundRun:
         return BoundRun(runners, self.values, None if self._library is None else self._library.run_calls)
@@ -439,7 +444,7 @@ class Program:
         bound, index = self._bound_updates, 0
         try:
             if bound is not None and bound.is_of(self._updates):
-                with nullcontext() if bound.is_compiled else np.errstate(all="ignore"):
+                with np.errstate(all="ignore") if bound.not_compiled else nullcontext():
                     bound.run()
             else:
                 with np.errstate(all="ignore"):
@@ -571,8 +576,12 @@ class BoundRun:
                 self.kernels_bound += 1
             self._kernels.append(steps)
         self._steps = _joined(self._kernels, run_calls)
-        self.is_compiled = all(isinstance(call, NativeCall) for _, (call, _, _) in self._steps)
-        """whether all kernels are C functions"""
+        self.not_compiled = [
+            index
+            for index, steps in enumerate(self._kernels)
+            if not all(isinstance(call, NativeCall) for call, _, _ in steps)
+        ]
+        """indices of kernels that are no C functions"""
         # Registers are in the thread's scratch memory, at the same offsets in each run.
         self._memory = scratch_memory()
 

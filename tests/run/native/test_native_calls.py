@@ -110,3 +110,15 @@ def test_a_kernel_of_numpy_between_compiled_kernels_is_named_if_it_fails(compile
             run(program)
         memory[0, 0] = 0
         assert (run(program) == expected).all()
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_blas_keeps_its_threads_if_c_functions_compute_all_products(is_compiled: bool, compiler: None) -> None:
+    """Limiting them in each run would take longer than the call of several kernels."""
+    weights = ex.tensor(drawn(1).T if is_compiled else np.stack([drawn(1).T] * 2))
+    program, memory = program_of(lambda x: ex.relu(x @ weights))
+    memory[...] = drawn(0)
+    assert program.single_threaded
+    for _ in range(3):
+        run(program)
+    assert program.single_threaded is not is_compiled
