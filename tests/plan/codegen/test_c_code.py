@@ -165,12 +165,12 @@ def test_kernels_without_code_are_declined_with_the_reason(build: Any, code: str
 
 
 @pytest.mark.spec("K-3")
-@pytest.mark.parametrize("function", [ex.hardswish, ex.leaky_relu, ex.sign, ex.sqrt, ex.reciprocal, ex.relu])
+@pytest.mark.parametrize("function", [ex.hardsigmoid, ex.leaky_relu, ex.sign, ex.sqrt, ex.reciprocal, ex.relu])
 def test_a_single_operation_is_compiled_if_it_takes_longer_than_a_fast_function(function: Any) -> None:
     """The estimate counts the memory that both read and write only once, so NumPy computes few elements."""
     (code,) = codes(function(ex.tensor(np.ones((1000, 1000), np.float32))))
     assert len(code.lines) == 1
-    assert declined(function(ex.tensor(X[:20, :20]))) == ["no_faster"]
+    assert declined(function(ex.tensor(X[0, 0, :20, :20]))) == ["no_faster"]
 
 
 @pytest.mark.spec("K-3")
