@@ -88,78 +88,60 @@ INLINE f32 sum_f32(const f32 *x, int64_t n) { return n < BLOCK_f32 ? joined_f32(
 
 INLINE void fill_f32(f32 *x, int64_t n, f32 value) { for (int64_t i = 0; i < n; i++) x[i] = value; }
 
-/* the largest number that is not NaN, or -infinity */
-static f32 long_largest_f32(const f32 *x, int64_t n) {
-    f32 lanes[LANES_f32];
-    for (int64_t k = 0; k < LANES_f32; k++)
-        lanes[k] = -INFINITY;
+/* the second number if it is larger or smaller, else the first, also if the second is NaN */
+INLINE f32 larger_f32(f32 a, f32 b) { return b > a ? b : a; }
+INLINE f32 smaller_f32(f32 a, f32 b) { return b < a ? b : a; }
+
+/* an extremum of many numbers without NaN, or NaN if there is one and ``keeps_nan``; blocks of lanes, and the last one,
+ * which overlaps the one before, are combined element by element */
+INLINE f32 extreme_f32(const f32 *x, int64_t n, f32 first, f32 (*chosen)(f32, f32), int keeps_nan) {
+    f32 lanes[LANES_f32], nan[LANES_f32];
+    for (int64_t k = 0; k < LANES_f32; k++) {
+        lanes[k] = x[n - LANES_f32 + k] == x[n - LANES_f32 + k] ? x[n - LANES_f32 + k] : first;
+        nan[k] = x[n - LANES_f32 + k];
+    }
     for (int64_t i = 0; i + LANES_f32 <= n; i += LANES_f32)
-        for (int64_t k = 0; k < LANES_f32; k++)
-            lanes[k] = x[i + k] > lanes[k] ? x[i + k] : lanes[k];
-    for (int64_t k = 0; k < n % LANES_f32; k++)
-        lanes[k] = x[n - 1 - k] > lanes[k] ? x[n - 1 - k] : lanes[k];
+        for (int64_t k = 0; k < LANES_f32; k++) {
+            lanes[k] = chosen(lanes[k], x[i + k]);
+            nan[k] = x[i + k] == x[i + k] ? nan[k] : x[i + k];
+        }
     for (int64_t width = LANES_f32 / 2; width; width /= 2)
-        for (int64_t k = 0; k < width; k++)
-            lanes[k] = lanes[k + width] > lanes[k] ? lanes[k + width] : lanes[k];
-    return lanes[0];
+        for (int64_t k = 0; k < width; k++) {
+            lanes[k] = chosen(lanes[k], lanes[k + width]);
+            nan[k] = nan[k] == nan[k] ? nan[k + width] : nan[k];
+        }
+    return keeps_nan && nan[0] != nan[0] ? nan[0] : lanes[0];
 }
 
+static f32 long_largest_f32(const f32 *x, int64_t n) { return extreme_f32(x, n, -INFINITY, larger_f32, 0); }
+static f32 long_max_f32(const f32 *x, int64_t n) { return extreme_f32(x, n, -INFINITY, larger_f32, 1); }
+static f32 long_min_f32(const f32 *x, int64_t n) { return extreme_f32(x, n, INFINITY, smaller_f32, 1); }
+
+/* the largest number that is not NaN, or -infinity */
 INLINE f32 largest_f32(const f32 *x, int64_t n) {
     if (n >= LANES_f32)
         return long_largest_f32(x, n);
     f32 largest = -INFINITY;
     for (int64_t i = 0; i < n; i++)
-        largest = x[i] > largest ? x[i] : largest;
+        largest = larger_f32(largest, x[i]);
     return largest;
 }
 
-/* the smallest number that is not NaN, or infinity */
-static f32 long_least_f32(const f32 *x, int64_t n) {
-    f32 lanes[LANES_f32];
-    for (int64_t k = 0; k < LANES_f32; k++)
-        lanes[k] = INFINITY;
-    for (int64_t i = 0; i + LANES_f32 <= n; i += LANES_f32)
-        for (int64_t k = 0; k < LANES_f32; k++)
-            lanes[k] = x[i + k] < lanes[k] ? x[i + k] : lanes[k];
-    for (int64_t k = 0; k < n % LANES_f32; k++)
-        lanes[k] = x[n - 1 - k] < lanes[k] ? x[n - 1 - k] : lanes[k];
-    for (int64_t width = LANES_f32 / 2; width; width /= 2)
-        for (int64_t k = 0; k < width; k++)
-            lanes[k] = lanes[k + width] < lanes[k] ? lanes[k + width] : lanes[k];
-    return lanes[0];
-}
-
-INLINE f32 least_f32(const f32 *x, int64_t n) {
+/* extrema, or NaN if a number is NaN */
+INLINE f32 max_f32(const f32 *x, int64_t n) {
     if (n >= LANES_f32)
-        return long_least_f32(x, n);
-    f32 least = INFINITY;
-    for (int64_t i = 0; i < n; i++)
-        least = x[i] < least ? x[i] : least;
-    return least;
-}
-
-static int has_nan_f32(const f32 *x, int64_t n) {
-    int found = 0;
-    for (int64_t i = 0; i < n; i++)
-        found |= x[i] != x[i];
-    return found;
-}
-
-/* extrema, or NaN if a number is NaN; parts that fit into the cache are read twice */
-static f32 max_f32(const f32 *x, int64_t n) {
+        return long_max_f32(x, n);
     f32 largest = -INFINITY;
-    for (int64_t i = 0; i < n; i += 2048) {
-        int64_t count = n - i < 2048 ? n - i : 2048;
-        largest = maximum_f32(largest, has_nan_f32(x + i, count) ? NAN : largest_f32(x + i, count));
-    }
+    for (int64_t i = 0; i < n; i++)
+        largest = maximum_f32(largest, x[i]);
     return largest;
 }
 
-static f32 min_f32(const f32 *x, int64_t n) {
+INLINE f32 min_f32(const f32 *x, int64_t n) {
+    if (n >= LANES_f32)
+        return long_min_f32(x, n);
     f32 least = INFINITY;
-    for (int64_t i = 0; i < n; i += 2048) {
-        int64_t count = n - i < 2048 ? n - i : 2048;
-        least = minimum_f32(least, has_nan_f32(x + i, count) ? NAN : least_f32(x + i, count));
-    }
+    for (int64_t i = 0; i < n; i++)
+        least = minimum_f32(least, x[i]);
     return least;
 }

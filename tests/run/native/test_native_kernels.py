@@ -584,3 +584,19 @@ def test_operands_can_have_another_memory_layout_in_each_run(compiler: None) -> 
     expected = net.run(x, kernels="native")
     for layout in (x, np.asfortranarray(x), x, unaligned, np.ascontiguousarray(x[::-1])[::-1], x):
         np.testing.assert_array_equal(net.run(layout, kernels="native"), expected)
+
+
+@pytest.mark.spec("K-4")
+@pytest.mark.parametrize("length", [3, 15, 31, 32, 33, 64, 100, 2049])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_extrema_of_rows_are_exact(length: int, dtype: str, compiler: None) -> None:
+    """A number anywhere in a row can be the largest, and an extremum of numbers with NaN is NaN."""
+    x = RNG.normal(size=(5 * length + 200, length)).astype(dtype)
+    diagonal = np.arange(length)
+    for block, number in enumerate((9, -9, np.nan, np.inf, -np.inf)):
+        x[block * length + diagonal, diagonal] = number
+    x[-1], x[-2], x[-3] = np.nan, np.inf, -np.inf
+    for extremum in (ex.max, ex.min):
+        expected, value, plan = both(lambda extremum=extremum: extremum(ex.tensor(x) * 2 + 1, axis=1))
+        assert compiled(plan) == 1
+        np.testing.assert_array_equal(value, expected)
