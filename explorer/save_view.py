@@ -15,7 +15,7 @@ from typing import IO, Any
 from explorer.core.argument_checks import check_name, check_type
 from explorer.core.errors import FileError, OperandError, StateError
 from explorer.core.files.atomic_write import write_file
-from explorer.plan.codegen.elements import FUNCTIONS
+from explorer.plan.codegen.elements import functions_for
 from explorer.record import Recording
 from explorer.view.export.writers import WRITERS, ViewState, extension_of, legible, legible_width
 
@@ -160,7 +160,7 @@ def _content(recording: Recording, output: Path, state: ViewState) -> str | byte
                 fix='kernels="native", or --kernels native on the command line; its stage codegen states why a kernel '
                 "has no code",
             )
-        return f"{FUNCTIONS}\n{kernels}"
+        return f"{functions_for(kernels)}\n{kernels}"
     from explorer.view.picture.paper import LEGIBLE, PAGE_HEIGHT, IllegibleError
     from explorer.view.picture.png import MAX_SIDE, FontError, PictureSizeError
 

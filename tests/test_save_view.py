@@ -286,6 +286,7 @@ def test_a_c_file_has_the_kernels_and_the_functions_that_they_call(tmp_path: Pat
     text = (tmp_path / "kernels.c").read_text(encoding="utf-8")
     assert text.index("INLINE f32 tanh_f32(f32 x) {") < text.index("void compute_multiply_tanh(")
     assert text.count("\nvoid ") == 1
+    assert not re.search("Reductions of rows|Products of rows", text)  # no kernel calls their functions
     with pytest.raises(FileError, match='kernels="native", or --kernels native'):
         ex.explore(ex.exp(x)).save(tmp_path / "none.c")
     assert not (tmp_path / "none.c").exists()

@@ -16,19 +16,29 @@ from explorer.plan.codegen.kernel_code import Obstacle
 
 _FILES = files("explorer.plan.codegen")
 _FLOAT32 = [(_FILES / f"{name}.c").read_text(encoding="utf-8") for name in ("rows", "products")]
-FUNCTIONS = "".join(
-    [
-        (_FILES / "functions.c").read_text(encoding="utf-8"),
-        *_FLOAT32,
-        *[text.replace("f32", "f64") for text in _FLOAT32],
-    ]
-)
+_GENERAL = (_FILES / "functions.c").read_text(encoding="utf-8")
+_WORD = re.compile(r"\w+_f\d\d\b")
+_SPECIAL = {
+    text: frozenset(_WORD.findall(text)).difference(_WORD.findall(_GENERAL))
+    for text in [*_FLOAT32, *[text.replace("f32", "f64") for text in _FLOAT32]]
+}
+"""functions of rows and of products, for each dtype → words in them"""
+FUNCTIONS = "".join([_GENERAL, *_SPECIAL])
 """C functions that generated code calls"""
 DEFINED = frozenset(re.findall(r"^(?:INLINE \w+ |static \w+ |#define )(\w+)", FUNCTIONS, re.MULTILINE))
 """names of these functions and of macros"""
 TYPES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64", np.dtype(np.bool_): "uint8_t"}
 """dtype → C type of an array's element"""
 BOOLEAN = np.dtype(np.bool_)
+
+
+def functions_for(code: str) -> str:
+    """Return the C functions for ``code``; those of rows and products only of dtypes for which it calls any.
+
+    The compiler would take 5 ms to read the others.
+    """
+    used = _WORD.findall(code)
+    return "".join([_GENERAL, *[text for text, words in _SPECIAL.items() if not words.isdisjoint(used)]])
 
 
 def expression_obstacle(node: Expr, operands: Sequence[Expr]) -> Obstacle | None:

@@ -25,7 +25,7 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import Any, NamedTuple, TypeAlias
 
-from explorer.plan.codegen.elements import FUNCTIONS
+from explorer.plan.codegen.elements import functions_for
 from explorer.plan.codegen.kernel_code import KernelCode, StepFunction
 from explorer.record.caller_warning import warn_caller
 from explorer.record.fork_locks import renew_in_children
@@ -261,7 +261,8 @@ class _Work:
     """A part of the compiled code in the cache folder, or the compiler that writes it."""
 
     def __init__(self, compiler: Compiler, part: Sequence[tuple[str, str]], folder: Path) -> None:
-        source = "\n".join([FUNCTIONS, *[text for _, text in part], RUN_CALLS])
+        code = "\n".join([text for _, text in part])
+        source = "\n".join([functions_for(code), code, RUN_CALLS])
         self._names = [*[name for name, _ in part], "run_calls"]
         key = "\n".join([*compiler.command, compiler.version, *FLAGS, _machine(), source])
         self._path = folder / f"{hashlib.sha256(key.encode()).hexdigest()}.so"

@@ -11,13 +11,29 @@ import pytest
 import explorer as ex
 from explorer.core.types.tensor_type import Array
 from explorer.ops.elementwise.unary import Tanh
-from explorer.plan.codegen.elements import DEFINED, FUNCTIONS, has_expression
+from explorer.plan.codegen.elements import DEFINED, FUNCTIONS, functions_for, has_expression
 from explorer.plan.codegen.generate import kernel_code
 from explorer.plan.codegen.kernel_code import KernelCode, KernelSpec
 from explorer.plan.passes import codegen
 from tests.support.kernel_codes import codes, declined, planned
 
 X = np.ones((4, 3, 40, 50), np.float32)
+
+
+@pytest.mark.spec("K-1")
+@pytest.mark.parametrize(
+    ("code", "included"),
+    [
+        ("tanh_f32(x); least(1, 2);", []),
+        ("sum_f32(row, 768);", ["sum_f32"]),
+        ("product_f64(sums); sum_f32(row, 768);", ["sum_f32", "product_f64"]),
+    ],
+)
+def test_code_comes_with_the_functions_of_rows_and_products_that_it_calls(code: str, included: list[str]) -> None:
+    text = functions_for(code)
+    assert "tanh_f64(f64 x) {" in text
+    special = [f"{name}_{dtype}" for dtype in ("f32", "f64") for name in ("sum", "product")]
+    assert [name for name in special if f" {name}(" in text] == included
 
 
 @pytest.mark.spec("K-1", headline=True)
