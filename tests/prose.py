@@ -48,7 +48,7 @@ TERMS = {
 }
 """words that a reason's sentence may use only if the reason's meaning contains this explanation"""
 PLAIN_TEXT = """
-    again along before by decision decisions declared depth depths division error even exp
+    again along before by cumsum decision decisions declared depth depths division error even exp
     exponent exponentials factor factors graph groups index into last log model negative no nodes norm
     not number numbers of on one ones operations options order orders other pair pairs passes pick places plan
     power product products reshape rounds rows rule rules simplify slice sqrt square step sum sums

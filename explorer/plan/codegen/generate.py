@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from explorer.ops.reduction.sorting import CumulativeSum
+from explorer.plan.codegen.cumsum import cumsum_code
 from explorer.plan.codegen.kernel_code import KernelCode, KernelSpec, Obstacle
 from explorer.plan.codegen.loops import loop_code
 from explorer.plan.codegen.products import product_code
@@ -14,6 +16,8 @@ def kernel_code(kernel: KernelSpec) -> KernelCode | Obstacle:
     if (product := product_code(kernel)) is not None:
         return product
     first = kernel.nodes[0]
+    if isinstance(first.operation, CumulativeSum):
+        return cumsum_code(kernel)
     if combines_windows(first, kernel.operands(first)):
         return window_code(kernel)
     if first.operation.is_tileable or all(node.operation.elementwise for node in kernel.nodes):

@@ -17,6 +17,7 @@ from explorer.ops.base import EXPENSIVE, Elementwise
 from explorer.ops.control.scan import Scan
 from explorer.ops.nn.conv import Conv2d
 from explorer.ops.reduction.reduce import Extreme
+from explorer.ops.reduction.sorting import CumulativeSum
 from explorer.plan.codegen.elements import has_rows
 from explorer.plan.codegen.generate import kernel_code
 from explorer.plan.codegen.kernel_code import (
@@ -172,8 +173,9 @@ class Codegen(Pass):
     combines = Reason(
         "combines",
         "`{result}` is computed by NumPy, because the same loop computes `{operation}`, for which there is no C code.",
-        meaning="C code is generated for elementwise operations, poolings, convolutions, matrix products, and sums, "
-        "means, extrema and softmax of rows. Other operations that combine elements have different loops.",
+        meaning="C code is generated for elementwise operations, poolings, convolutions, matrix products, cumulative "
+        "sums, and sums, means, extrema and softmax of rows. Other operations that combine elements have different "
+        "loops.",
     )
     spaced_pixels = Reason(
         "spaced_pixels",
@@ -250,7 +252,7 @@ class Codegen(Pass):
             reason = self.compiled_rows
         else:
             facts["elements"] = kernel.result.tensor_type.size
-            reason = self.compiled if first.operation.elementwise else self.windows
+            reason = self.windows if _combines_windows(first, graph) else self.compiled
         if code.is_product:
             facts["product"] = first
             reason = self.product
@@ -289,11 +291,11 @@ class Codegen(Pass):
         spec = _spec(kernel, graph, channels_last)
         if (product := product_code(spec)) is not None:
             return names.renamed(product)
-        has_windows = _combines_windows(nodes[0], graph)
-        is_product = nodes[0].operation.is_tileable and not has_windows
+        has_own_loop = _combines_windows(nodes[0], graph) or isinstance(nodes[0].operation, CumulativeSum)
+        is_product = nodes[0].operation.is_tileable and not has_own_loop
         if is_product and len(nodes) == 1:
             return None
-        others = nodes[1:] if is_product or has_windows else nodes
+        others = nodes[1:] if is_product or has_own_loop else nodes
         combining = [node for node in others if not node.operation.elementwise]
         for node in combining:
             if not has_rows(node.operation):
@@ -368,7 +370,7 @@ def _is_candidate(kernel: Kernel, graph: PlanGraph) -> bool:
         return False
     if (
         len(kernel.nodes) > 1
-        or isinstance(operation, Conv2d)
+        or isinstance(operation, (Conv2d, CumulativeSum))
         or _combines_windows(kernel.result, graph)
         or has_rows(operation)
     ):

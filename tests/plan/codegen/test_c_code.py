@@ -234,3 +234,14 @@ def test_the_default_is_numpy_and_the_decision_is_part_of_the_plan() -> None:
     )
     with pytest.raises(ex.UnknownNameError, match="kernels"):
         ex.EvalPlan(kernels="cuda")  # type: ignore[arg-type]
+
+
+@pytest.mark.spec("K-3")
+def test_a_cumulative_sum_is_a_loop_over_rows() -> None:
+    x = ex.tensor(X)
+    (inner,) = codes(ex.cumsum(x, 3))
+    assert "            total += tensor[part * 50 + i];\n            cumsum[part * 50 + i] = total;\n" in inner.text
+    (outer,) = codes(ex.cumsum(x, 2))
+    assert "cumsum[first + column] = cumsum[first - 50 + column] + tensor[first + column];" in outer.text
+    assert declined(ex.cumsum(ex.tensor(np.ones(9999, int)), 0)) == ["dtype"]
+    assert declined(ex.cumsum(x[0, 0, 0], 0)) == ["no_faster"]

@@ -600,3 +600,16 @@ def test_extrema_of_rows_are_exact(length: int, dtype: str, compiler: None) -> N
         expected, value, plan = both(lambda extremum=extremum: extremum(ex.tensor(x) * 2 + 1, axis=1))
         assert compiled(plan) == 1
         np.testing.assert_array_equal(value, expected)
+
+
+@pytest.mark.spec("K-4")
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_cumulative_sums_have_the_bits_of_numpy(axis: int, dtype: str, compiler: None) -> None:
+    x = numbers(30, 40, 50, dtype=dtype)
+    x[3:] = RNG.normal(size=(27, 40, 50))
+    x[5, :, 7], x[7, 9] = -0.0, -0.0
+    for operand in (x, x[::-1], np.asfortranarray(x)):
+        expected, value, plan = both(lambda operand=operand: ex.cumsum(ex.tensor(operand), axis))
+        assert compiled(plan) == 1
+        np.testing.assert_array_equal(value.view(f"i{value.itemsize}"), expected.view(f"i{value.itemsize}"))
