@@ -99,7 +99,11 @@ def evaluate(value: Any, **options: Unpack[PlanOptions]) -> Any:
 
 def _evaluated(leaves: list[Any], expressions: dict[int, Expr], plan: EvalPlan) -> list[Any]:
     """Return ``leaves`` with each expression replaced by its value."""
-    handles = [plan.register(expr) for expr in expressions.values()]
+    if not expressions:
+        return leaves
+    # all at once, because there may be thousands
+    registered: Handle | tuple[Handle, ...] = plan.register(*expressions.values())
+    handles = registered if isinstance(registered, tuple) else (registered,)
     plan.eval()
     values = [*leaves]
     for index, handle in zip(expressions, handles, strict=True):
