@@ -53,7 +53,9 @@ class NativeKernel:
         self._direct: list[tuple[int, ...]] = []
         """strides of operands and result with which the last call needed no copies"""
         self._fixed_memory = fixed_memory
-        self.shared = worth_sharing(kernel)
+        self._step = max(1, _PART // code.row)
+        """number of iterations in a part"""
+        self.shared = worth_sharing(kernel) and code.length > self._step
         self._function: _BoundFunction | None = None
         """the calls of the function; None before the first run"""
         self._bound: _BoundFunction | None = None
@@ -145,7 +147,7 @@ class NativeKernel:
     def _parts(self) -> list[tuple[int, int]]:
         """First and last iteration of each part."""
         length = self._code.length
-        step = max(1, _PART // self._code.row) if self.shared else length
+        step = self._step if self.shared else length
         return [(first, min(first + step, length)) for first in range(0, length, step)]
 
 

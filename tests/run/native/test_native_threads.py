@@ -97,6 +97,19 @@ def test_blas_has_one_thread_while_threads_share_a_kernel(compiler: None, calls:
 
 
 @pytest.mark.spec("K-6")
+def test_blas_keeps_its_threads_while_a_kernel_has_one_part(
+    compiler: None, calls: list[Callable[[], None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changing the number of threads takes as long as a small kernel."""
+    monkeypatch.setattr(native_kernel, "_PART", 1 << 30)
+    seen: list[int] = []
+    calls.append(lambda: seen.append(blas_threads()))
+    with threadpool_limits(4, user_api="blas"):
+        ex.evaluate(PROGRAMS["chain"](), kernels="native")
+    assert seen == [4]
+
+
+@pytest.mark.spec("K-6")
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("name", ["chain", "softmax", "depthwise convolution"])
 def test_an_interrupt_stops_all_threads(
