@@ -507,7 +507,7 @@ OCCASIONS: dict[Reason, Build | tuple[Build, dict[str, Any]]] = {
         NATIVE,
     ),
     Codegen.product: (lambda: ex.tanh(wide("float32", 64, 80) @ wide("float32", 80, 64)), NATIVE),
-    Codegen.epilogue: (lambda: ex.tanh(wide("float32", 4, 64, 80) @ wide("float32", 4, 80, 64)), NATIVE),
+    Codegen.epilogue: (lambda: ex.tanh(wide("float32", 4, 64, 80) @ wide("float32", 1, 80, 64)), NATIVE),
     JoinRows.joined: (
         lambda: ex.layer_norm(wide("float32", 64, 160) * 2),
         NATIVE,

@@ -35,6 +35,8 @@ class KernelSpec(NamedTuple):
     """returns names of values, from which C identifiers are made"""
     origins: Mapping[int, str] = MappingProxyType({})
     """uid → source of the node, for the comment before its lines, which code to be compiled lacks"""
+    strides: Mapping[int, tuple[int, ...]] = MappingProxyType({})
+    """uid → distances in elements along the axes of an operand that is not row-major"""
 
     @property
     def result(self) -> Expr:

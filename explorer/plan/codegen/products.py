@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 from explorer.core.ir.expr import Expr
 from explorer.ops.linalg.matmul import Matmul
-from explorer.ops.manipulation.reshape import Transpose
 from explorer.ops.nn.conv import Conv2d, DirectConv2d
 from explorer.ops.nn.conv_winograd import WinogradConv2d
 from explorer.plan.codegen.elements import BOOLEAN, TYPES, expression_obstacle
@@ -33,8 +32,8 @@ from explorer.plan.codegen.values import Values
 _TAKEN = frozenset(
     re.findall(
         r"\w+",
-        "part first last left right column width tile rows sums band blocks numbers image place block copied least "
-        "source products count each pixel ROWS",
+        "part first last left right column width tile rows sums band blocks numbers image matrix place block copied "
+        "least source products count each pixel ROWS",
     )
 )
 """identifiers that the code defines"""
@@ -64,10 +63,14 @@ _FEW_ROWS = 4
 """minimum number of rows for a matrix that varies: reading it for fewer rows takes longer than the products"""
 _TRANSPOSED = 1 << 21
 """maximum number of bytes of a transposed operand whose columns are rows of numbers; the second cache holds it"""
+_IN_PLACE = 1 << 20
+"""maximum number of bytes of each matrix of a stack that is read where it is; BLAS multiplies larger ones faster"""
+_TILE_ROWS = 8
+"""number of rows that a tile computes, of which a matrix of a stack may have fewer"""
 _RATE = 100_000.0
 """flops per µs of the tiles and of BLAS, measured for 4 to 512 rows while the numbers are in the first caches"""
-_BLAS_CALLS = 1.8
-"""µs to call BLAS, and then the other operations"""
+_BLAS_CALL = 0.9
+"""µs to call BLAS, and again to call the other operations"""
 _COPIED, _GATHERED = 8_000.0, 2_500.0
 """numbers of a matrix and of a transposed matrix that are copied in blocks in 1 µs"""
 _BLAS_COPIES = 16
@@ -100,8 +103,13 @@ class _Product(NamedTuple):
     """whether bands of the images are copied"""
     is_winograd: bool = False
     """whether the windows are the 4×4 pixels of tiles of Winograd's method"""
-    stride: int = 1
-    """distance of the numbers of a part; if more than 1, the rows are the columns of a matrix"""
+    apart: tuple[int, int] | None = None
+    """distances of the rows of a matrix, and of the numbers in a row; None for windows"""
+
+    @property
+    def is_stack(self) -> bool:
+        """Whether several matrices are multiplied, each by its own matrix."""
+        return self.apart is not None and self.images > 1
 
     @property
     def padded(self) -> int:
@@ -116,8 +124,8 @@ class _Product(NamedTuple):
 def product_code(kernel: KernelSpec) -> KernelCode | None:
     """Return the C code of a product and the operations on its result; None if BLAS computes the product.
 
-    BLAS computes stacks of matrices, products with few operations, large matrices that vary unless they can be read
-    where they are, results in another memory order, and convolutions with dilation or groups.
+    BLAS computes products with few operations, stacks with other stacks that are broadcast, large matrices that vary
+    unless they can be read where they are, results in another memory order, and convolutions with dilation or groups.
     """
     anchor, *others = kernel.nodes
     if type(anchor.operation) not in _OPERATIONS:  # subclasses have their own kernels
@@ -133,11 +141,11 @@ def product_code(kernel: KernelSpec) -> KernelCode | None:
     product = _product_of(kernel)
     if product is None:
         return None
-    if (product.copies or product.stride > 1) and operands[0].uid in used:  # its order is not that of the result
+    if operands[0].uid in used and (product.copies or _has_strides(operands[0], operands[1], kernel)):
         return None
     if _varies(operands[1], kernel) and product.images * product.rows < _FEW_ROWS:
         return None
-    if _is_copied(operands[1], kernel) and not _copying_pays(product, operands[1]):
+    if (product.is_stack or _is_copied(operands[1], kernel)) and not _pays(product, kernel):
         return None
     flops = 2 * anchor.tensor_type.size * product.parts * product.depth
     return _Writer(kernel, product).code() if flops >= _FLOPS else None
@@ -147,14 +155,7 @@ def _product_of(kernel: KernelSpec) -> _Product | None:
     anchor = kernel.nodes[0]
     operation, (left, right) = anchor.operation, kernel.operands(anchor)
     if isinstance(operation, Matmul):
-        if len(right.shape) != 2 or len(left.shape) < 2:
-            return None
-        *outer, depth = left.shape
-        rows = math.prod(outer)
-        product = _Product(1, rows, right.shape[1], 1, depth, (1, rows), depth, rows)
-        if not _varies(left, kernel) or not _is_transposed(left):
-            return product
-        return product._replace(stride=rows) if outer == [rows] and left.type.nbytes <= _TRANSPOSED else None
+        return _product_of_matrices(kernel, left, right)
     if not isinstance(operation, Conv2d) or tuple(kernel.order) != PIXEL_BY_PIXEL:
         return None
     window = operation.window(right.shape)
@@ -198,30 +199,64 @@ def _varies(node: Expr, kernel: KernelSpec) -> bool:
     return node.uid not in kernel.constants
 
 
-def _is_transposed(node: Expr) -> bool:
-    """Return whether a matrix is a transposed view, which BLAS reads as it is."""
-    return isinstance(node.operation, Transpose)
+def _product_of_matrices(kernel: KernelSpec, left: Expr, right: Expr) -> _Product | None:
+    if min(len(left.shape), len(right.shape)) < 2:
+        return None
+    *outer, rows, depth = left.shape
+    columns = right.shape[-1]
+    if outer and len(right.shape) == 2:
+        rows *= math.prod(outer)
+        return _Product(1, rows, columns, 1, depth, (1, rows), depth, rows, apart=(depth, 1))
+    if left.shape[:-2] != right.shape[:-2]:
+        return None
+    *_, down, along = _apart(left, kernel)
+    if along > 1 and left.type.nbytes > _TRANSPOSED:
+        return None
+    return _Product(math.prod(outer), rows, columns, 1, depth, (1, rows), depth, rows, apart=(down, along))
+
+
+def _apart(node: Expr, kernel: KernelSpec) -> tuple[int, ...]:
+    """Return the distances of the elements of an operand along its axes, in the memory order that the code reads.
+
+    Constants, and rows whose numbers are repeated or reversed, are copied in row-major order before.
+    """
+    strides = kernel.strides.get(node.uid) if _varies(node, kernel) or len(node.shape) > 2 else None
+    if strides is None or strides[-1] < 1:
+        return tuple([math.prod(node.shape[axis + 1 :]) for axis in range(len(node.shape))])
+    return strides
 
 
 def _is_copied(matrix: Expr, kernel: KernelSpec) -> bool:
     """Return whether each call copies a matrix in blocks of columns, because it varies and does not consist of them."""
-    if len(matrix.shape) != 2 or not _varies(matrix, kernel):
+    if not _is_matmul(kernel) or not (_varies(matrix, kernel) or len(matrix.shape) > 2):
         return False
-    return _is_transposed(matrix) or matrix.shape[1] % _block(matrix) > 0
+    return _apart(matrix, kernel)[-1] != 1 or matrix.shape[-1] % _block(matrix) > 0
 
 
-def _copying_pays(product: _Product, matrix: Expr) -> bool:
-    """Return whether copying a matrix that varies, and computing whole blocks of its columns, is faster than BLAS."""
-    rows, (depth, columns) = product.rows, matrix.shape
-    whole = -(-columns // _block(matrix)) * _block(matrix)
-    if depth * whole * matrix.dtype.itemsize > _BAND:
+def _has_strides(left: Expr, right: Expr, kernel: KernelSpec) -> bool:
+    """Return whether the rows of matrices that are not row-major are read where they are."""
+    return left.uid in kernel.strides and len(left.shape) == len(right.shape) and _is_matmul(kernel)
+
+
+def _is_matmul(kernel: KernelSpec) -> bool:
+    return isinstance(kernel.nodes[0].operation, Matmul)
+
+
+def _pays(product: _Product, kernel: KernelSpec) -> bool:
+    """Return whether computing whole tiles, of copies of matrices that are not stored so, is faster than BLAS."""
+    matrix = kernel.operands(kernel.nodes[0])[1]
+    rows, (depth, columns) = product.rows, matrix.shape[-2:]
+    wide, tall = -(-columns // _block(matrix)) * _block(matrix), -(-rows // _TILE_ROWS) * _TILE_ROWS
+    copying, is_adjacent = 0.0, _apart(matrix, kernel)[-1] == 1
+    if _is_copied(matrix, kernel):
+        copying = depth * columns / (_COPIED if is_adjacent else _GATHERED)
+    if depth * wide * matrix.dtype.itemsize > (_BAND if copying else _IN_PLACE):
         return False
-    copying = depth * columns / (_GATHERED if _is_transposed(matrix) else _COPIED)
-    sums = 2 * rows * depth / _RATE
-    blas = _BLAS_CALLS + sums * columns
-    if _is_transposed(matrix) and rows >= _BLAS_COPIES:
+    blas = 2 * rows * depth * columns / _RATE
+    if not is_adjacent and rows >= _BLAS_COPIES:
         blas += copying
-    return copying + sums * whole < blas
+    calls = _BLAS_CALL * min(len(kernel.nodes), 2)
+    return product.images * (copying + 2 * tall * depth * wide / _RATE) < calls + product.images * blas
 
 
 def _block(node: Expr) -> int:
@@ -264,7 +299,8 @@ def _parts_of(product: _Product, block: int) -> _Parts:
         most = 2 * numbers // (product.channels * product.strides[0] * _ROWS)
         rows = _even(-(-product.rows // _ROWS), max(1, most)) * _ROWS
     bands, blocks = -(-product.rows // rows), -(-product.columns // block)
-    groups = _PARTS if product.images * bands < _PARTS and not product.is_winograd else 1
+    is_whole = product.is_winograd or product.is_stack
+    groups = _PARTS if product.images * bands < _PARTS and not is_whole else 1
     columns = max(-(-blocks // groups), min(_WIDE, blocks)) * block
     return _Parts(rows, bands, columns, -(-product.columns // columns))
 
@@ -287,7 +323,7 @@ class _Writer:
         self._parts = _parts_of(product, self._block)
         self._is_copied = _is_copied(self._matrix, kernel)
         """whether the code copies the matrix in blocks"""
-        self._is_packed = self._matrix.uid in kernel.constants or product.copies or len(self._matrix.shape) > 2
+        self._is_packed = not product.apart or (len(self._matrix.shape) == 2 and not _varies(self._matrix, kernel))
         """whether the matrix is passed as a copy in blocks"""
         shape = self._result.shape
         rank = len(shape)
@@ -306,7 +342,10 @@ class _Writer:
             if parts.groups > 1:
                 text.add("int64_t copied = -1;")
         if self._is_copied:
-            self._copy_matrix()
+            depth, whole = product.depth, -(-product.columns // self._block) * self._block
+            text.add(f"_Alignas({_BLOCK_BYTES}) {self._type} blocks[{depth} * {whole}];")
+            if not self._product.is_stack:
+                self._copy_matrix()
         self._compute_tiles() if product.is_winograd else self._compute_rows()
         length = product.images * parts.bands * parts.groups
         work = self._anchor.tensor_type.size * product.parts * product.depth // _ELEMENT
@@ -357,17 +396,38 @@ class _Writer:
         text.add(f"const int64_t first = {first}, last = {last};")
         if product.images > 1:
             image = f"image * ({product.size[0]} * {product.size[1]} * {product.channels})"
+            if product.apart:
+                image = self._image(self._rows)
             text.add(f"const {self._type} *source = {self._values.name(self._rows)} + {image};")
+        if self._product.is_stack and self._is_copied:
+            self._copy_matrix()
+        elif self._product.is_stack:
+            text.add(f"const {self._type} *matrix = {self._values.name(self._matrix)} + {self._image(self._matrix)};")
         if product.copies:
             self._copy_band(band)
 
+    def _image(self, node: Expr) -> str:
+        """Return the position of a matrix in a stack as a C expression."""
+        terms, after = [], 1
+        axes: list[tuple[int, int]] = []
+        for size, apart in zip(node.shape[:-2], _apart(node, self._kernel), strict=False):
+            if size > 1 and axes and axes[-1][1] == size * apart:
+                axes[-1] = axes[-1][0] * size, apart
+            elif size > 1:
+                axes.append((size, apart))
+        for number, (size, apart) in reversed([*enumerate(axes)]):
+            index = f"image / {after}" if after > 1 else "image"
+            terms.append(f"{index}{f' % {size}' if number else ''} * {apart}")
+            after *= size
+        return " + ".join(reversed(terms))
+
     def _copy_matrix(self) -> None:
-        text, (depth, columns) = self._text, self._matrix.shape
-        whole = -(-columns // self._block) * self._block
-        down, right = (1, depth) if _is_transposed(self._matrix) else (columns, 1)
-        text.add(f"_Alignas({_BLOCK_BYTES}) {self._type} blocks[{depth} * {whole}];")
-        arguments = f"{self._values.name(self._matrix)}, {depth}, {columns}, {down}, {right}"
-        text.add(f"blocks_{self._type}(blocks, {arguments});")
+        product, matrix = self._product, self._values.name(self._matrix)
+        if self._product.is_stack:
+            matrix = f"{matrix} + {self._image(self._matrix)}"
+        *_, down, right = _apart(self._matrix, self._kernel)
+        arguments = f"{matrix}, {product.depth}, {product.columns}, {down}, {right}"
+        self._text.add(f"blocks_{self._type}(blocks, {arguments});")
 
     def _copy_band(self, band: str) -> None:
         text, product, parts = self._text, self._product, self._parts
@@ -448,16 +508,19 @@ class _Writer:
         text.add(f"const {self._type} *numbers[ROWS];")
         row, end = ("tile - first", "last - first") if product.copies else ("tile", "last")
         down, right = product.strides[0] * product.padded * product.channels, product.strides[1] * product.channels
-        if product.stride > 1:
-            right = 1
+        stride = 1
+        if product.apart:
+            right, stride = product.apart
         text.add(f"windows_{self._type}(numbers, {source}, {row}, {end}, {product.across}, {down}, {right});")
         apart = product.padded * product.channels if product.parts > 1 else 0
         total = product.parts * product.depth
-        matrix = "blocks" if self._is_copied else self._values.name(self._matrix)
+        matrix = (
+            "blocks" if self._is_copied else "matrix" if self._product.is_stack else self._values.name(self._matrix)
+        )
         place, block, step = f"{matrix} + column * {total}", total * self._block, self._block
         if not self._is_packed and not self._is_copied:
-            place, block, step = f"{matrix} + column", self._block, product.columns
-        sizes = f"{product.parts}, {apart}, {product.depth}, {product.stride}"
+            place, block, step = f"{matrix} + column", self._block, _apart(self._matrix, self._kernel)[-2]
+        sizes = f"{product.parts}, {apart}, {product.depth}, {stride}"
         arguments = f"{sizes}, {place}, {block}, {step}, width, tile - first"
         text.compute(self._anchor, f"product_{self._type}(sums, numbers, {arguments});")
 
@@ -510,15 +573,18 @@ class _Writer:
         """Return (axis of the operand, distance in elements) for the axes along which an operand has elements."""
         read, result = self._values.reads[index], self._result
         if read is self._matrix:
-            order = (1, 0) if _is_transposed(read) else (0, 1)
-            return () if self._is_packed else self._distances(read, order)
-        if read is self._rows and self._product.stride > 1:
-            return self._distances(read, (1, 0))
+            return () if self._is_packed else self._in_place(read)
+        if read is self._rows and _has_strides(self._rows, self._matrix, self._kernel):
+            return self._in_place(read)
         if read is self._rows:
             is_last = len(read.shape) == 4 and read.uid in self._kernel.channels_last
             return self._distances(read, PIXEL_BY_PIXEL if is_last else range(len(read.shape)))
         missing, present = len(result.shape) - len(read.shape), self._present[index]
         return distances([(axis - missing, result.shape[axis]) for axis in self._kernel.order if present[axis]])
+
+    def _in_place(self, node: Expr) -> tuple[tuple[int, int], ...]:
+        """Return the distances of matrices that are read where they are."""
+        return tuple([(axis, step) for axis, step in enumerate(_apart(node, self._kernel)) if node.shape[axis] > 1])
 
     @staticmethod
     def _distances(node: Expr, order: Iterable[int]) -> tuple[tuple[int, int], ...]:

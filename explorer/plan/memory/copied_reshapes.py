@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from explorer.core.ir.expr import Operation
+from explorer.core.ir.expr import Expr, Operation
 from explorer.core.types.tensor_type import Shape, TensorType
 from explorer.ops.manipulation.reshape import BroadcastTo, Reshape, StopGradient, Transpose
 from explorer.ops.manipulation.slicing import Index0, Slice
@@ -41,39 +41,69 @@ def with_copies(kernels: Sequence[Kernel], cost_model: CostModel) -> tuple[Kerne
     user-defined views. Kernels that run once for all runs are unchanged, because their results are not in the planned
     memory.
     """
-    strides_of: dict[int, tuple[int, ...]] = {}
-    """uid of a value that is not row-major → its strides"""
-    layouts: dict[tuple[Operation, TensorType, tuple[int, ...] | None], _Layout] = {}
-    """(view, operand type, operand strides) → layout of the view; cached, because a loop records thousands of equal
-    views"""
+    layouts = _Layouts()
     marked = list(kernels)
     for index, kernel in enumerate(kernels):
-        result = kernel.nodes[-1]
-        if kernel.code is not None and (copied := _copied_bytes(kernel.code, strides_of)):
+        if kernel.code is not None and (copied := _copied_bytes(kernel.code, layouts.strides_of)):
             kernel = replace(kernel, cost=kernel.cost._replace(workspace=kernel.cost.workspace + copied))
             marked[index] = kernel
-        # Only these kernels have results that are not row-major; other values with strides are views.
-        if kernel.channels_last:
-            strides_of[result.uid] = _pixel_by_pixel(result.shape)
-            continue
-        operation = result.operation
-        if not isinstance(operation, _VIEWS) or kernel.constant or len(kernel.reads) != 1:
-            continue
-        (operand,) = kernel.reads
-        type_, strides = operand.type, strides_of.get(operand.uid)
-        # A reshape or a row of a row-major value is a row-major view.
-        if not isinstance(type_, TensorType) or (strides is None and isinstance(operation, (Reshape, Index0))):
-            continue
-        layout = layouts.get((operation, type_, strides))
-        if layout is None:
-            layout = layouts[operation, type_, strides] = _layout(operation, type_.shape, strides)
-        if layout.strides is not None:
-            strides_of[result.uid] = layout.strides
-        if layout.copies:
-            size = result.type.nbytes
+        if layouts.copies(kernel):
+            size = kernel.result.type.nbytes
             estimate = cost_model.call + 2 * size / cost_model.bandwidth
             marked[index] = replace(kernel, copies=True, cost=kernel.cost._replace(bytes=size, estimate=estimate))
     return tuple(marked)
+
+
+def strides_of(
+    leaves: Sequence[Expr], kernels: Sequence[Kernel], inputs: Mapping[int, tuple[Expr, ...]]
+) -> Mapping[int, tuple[int, ...]]:
+    """Return the stride of each axis, in elements, of leaves and results that are not row-major, by uid.
+
+    ``inputs`` maps the uid of a node to its operands in the graph.
+    """
+    layouts = _Layouts()
+    for leaf in leaves:
+        layouts.view_copies(leaf, inputs.get(leaf.uid, ()))
+    for kernel in kernels:
+        layouts.copies(kernel)
+    return layouts.strides_of
+
+
+class _Layouts:
+    """Memory layouts of the results of kernels, which are added in the order of the schedule."""
+
+    def __init__(self) -> None:
+        self.strides_of: dict[int, tuple[int, ...]] = {}
+        """uid of a value that is not row-major → its strides"""
+        self._of_views: dict[tuple[Operation, TensorType, tuple[int, ...] | None], _Layout] = {}
+        """(view, operand type, operand strides) → layout of the view; cached, because a loop records thousands of
+        equal views"""
+
+    def copies(self, kernel: Kernel) -> bool:
+        """Add the result of a kernel; return whether it is a reshape that copies."""
+        # Only these kernels have results that are not row-major; other values with strides are views.
+        result = kernel.result
+        if kernel.channels_last:
+            self.strides_of[result.uid] = _pixel_by_pixel(result.shape)
+            return False
+        return not kernel.constant and self.view_copies(result, kernel.reads)
+
+    def view_copies(self, view: Expr, operands: Sequence[Expr]) -> bool:
+        """Add a view; return whether it is a reshape that copies. Other values are row-major."""
+        operation = view.operation
+        if not isinstance(operation, _VIEWS) or len(operands) != 1:
+            return False
+        (operand,) = operands
+        type_, strides = operand.type, self.strides_of.get(operand.uid)
+        # A reshape or a row of a row-major value is a row-major view.
+        if not isinstance(type_, TensorType) or (strides is None and isinstance(operation, (Reshape, Index0))):
+            return False
+        layout = self._of_views.get((operation, type_, strides))
+        if layout is None:
+            layout = self._of_views[operation, type_, strides] = _layout(operation, type_.shape, strides)
+        if layout.strides is not None:
+            self.strides_of[view.uid] = layout.strides
+        return layout.copies
 
 
 def _copied_bytes(code: KernelCode, strides_of: Mapping[int, tuple[int, ...]]) -> int:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from explorer.core.ir.expr import Expr, Operation
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import TensorType
 from explorer.ops.base import EXPENSIVE, Elementwise
 from explorer.ops.control.scan import Scan
+from explorer.ops.linalg.matmul import Matmul
 from explorer.ops.nn.conv import Conv2d
 from explorer.ops.reduction.reduce import Extreme
 from explorer.ops.reduction.sorting import CumulativeSum
@@ -40,6 +41,7 @@ from explorer.plan.graph.kernels import BodyPlans
 from explorer.plan.graph.pass_base import Pass
 from explorer.plan.graph.plan_graph import PlanGraph
 from explorer.plan.graph.reasons import Reason, RuleInfo
+from explorer.plan.memory.copied_reshapes import strides_of
 from explorer.plan.schedule.schedule import Kernel
 
 _OPERATIONS = 1000
@@ -213,20 +215,22 @@ class Codegen(Pass):
         """Generate code for the kernels for which it is faster, and record why not for the others."""
         kernels: list[Kernel] = []
         names = _Names()
-        channels_last = {kernel.result.uid for kernel in graph.ordered.kernels if kernel.channels_last}
+        ordered = graph.ordered
+        channels_last = {kernel.result.uid for kernel in ordered.kernels if kernel.channels_last}
+        layout = _Layout(channels_last, strides_of(ordered.leaves, ordered.kernels, graph.inputs))
 
         def choice(kernel: Kernel, compiler_runs: bool) -> _Choice:
             facts: dict[str, Any] = {"result": kernel.result}
             if (body := _scan_body(kernel.result, graph)) is not None:
                 return self._steps(body, names, facts), facts
-            if not _is_candidate(kernel, graph):
+            if not _is_candidate(kernel, graph) and not (compiler_runs and _is_product_of_stacks(kernel)):
                 return None, facts
-            return self._code(kernel, graph, names, channels_last, compiler_runs, facts), facts
+            return self._code(kernel, graph, names, layout, compiler_runs, facts), facts
 
         choices = [choice(kernel, False) for kernel in graph.ordered.kernels]
         compiler_runs = any(isinstance(code, (KernelCode, StepsCode)) for code, _ in choices)
         for kernel, first_choice in zip(graph.ordered.kernels, choices, strict=True):
-            is_small = first_choice[0] is self.no_faster
+            is_small = first_choice[0] is self.no_faster or _is_product_of_stacks(kernel)
             code, facts = choice(kernel, True) if is_small and compiler_runs else first_choice
             if isinstance(code, Reason):
                 graph.decline(self.rule, code, facts, *kernel.nodes)
@@ -278,7 +282,7 @@ class Codegen(Pass):
         kernel: Kernel,
         graph: PlanGraph,
         names: _Names,
-        channels_last: Container[int],
+        layout: _Layout,
         compiler_runs: bool,
         facts: dict[str, Any],
     ) -> KernelCode | Reason | None:
@@ -288,7 +292,7 @@ class Codegen(Pass):
         without other operations.
         """
         result, nodes = kernel.result, kernel.nodes
-        spec = _spec(kernel, graph, channels_last)
+        spec = _spec(kernel, graph, layout)
         if (product := product_code(spec)) is not None:
             return names.renamed(product)
         has_own_loop = _combines_windows(nodes[0], graph) or isinstance(nodes[0].operation, CumulativeSum)
@@ -382,8 +386,23 @@ def _is_one_call(operation: Operation) -> bool:
     return isinstance(operation, Elementwise) and operation.numpy_calls == 1
 
 
+def _is_product_of_stacks(kernel: Kernel) -> bool:
+    """Return whether a kernel is only a product of stacks of matrices, which C code computes together with others."""
+    (*others, node) = kernel.nodes
+    return not others and isinstance(node.operation, Matmul) and len(node.shape) > 2 and node.type.device is cpu
+
+
 def _combines_windows(node: Expr, graph: PlanGraph) -> bool:
     return combines_windows(node, graph.inputs[node.uid])
+
+
+class _Layout(NamedTuple):
+    """Memory layouts of values that are not row-major."""
+
+    channels_last: Container[int]
+    """uids of images that are stored pixel by pixel"""
+    strides: Mapping[int, tuple[int, ...]]
+    """uid → stride of each axis, in elements"""
 
 
 class _Names:
@@ -401,7 +420,7 @@ class _Names:
         return renamed(code, name)
 
 
-def _spec(kernel: Kernel, graph: PlanGraph, channels_last: Container[int]) -> KernelSpec:
+def _spec(kernel: Kernel, graph: PlanGraph, layout: _Layout) -> KernelSpec:
     """Return what the code of a kernel depends on.
 
     The name begins with "compute", because exp, erf, main and double are names of C or of its library.
@@ -410,4 +429,6 @@ def _spec(kernel: Kernel, graph: PlanGraph, channels_last: Container[int]) -> Ke
     name = "_".join(["compute", *map(c_identifier, listed)])
     inputs = graph.inputs
     constants = constants_of(kernel, graph)
-    return KernelSpec(kernel.nodes, lambda node: inputs[node.uid], name, kernel.order, channels_last, constants)
+    operands = lambda node: inputs[node.uid]  # noqa: E731
+    last, strides = layout
+    return KernelSpec(kernel.nodes, operands, name, kernel.order, last, constants, strides=strides)

@@ -77,7 +77,7 @@ def test_broadcast_operands_are_read_once_per_row() -> None:
 
 @pytest.mark.spec("K-1")
 def test_operations_after_a_product_are_a_loop_over_a_tile() -> None:
-    x, bias = ex.tensor(np.ones((80, 70), np.float32)), ex.tensor(np.ones(80, np.float32))
+    x, bias = ex.tensor(np.ones((80, 900), np.float32)), ex.tensor(np.ones(80, np.float32))
     (code,) = codes(ex.relu(x @ x.T + bias))
     assert code.text == (
         "/* 2 operations on tiles of a product of 80×80 elements */\n"

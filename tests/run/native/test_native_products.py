@@ -50,6 +50,13 @@ def by_pixel(y: ex.Expr) -> ex.Expr:
     return -ex.transpose(y, (0, 2, 3, 1))
 
 
+def heads(x: ex.Expr, part: int) -> ex.Expr:
+    """Return one of three parts of rows of numbers, by head."""
+    samples, count, width = x.shape
+    part_of_rows = x[..., part * width // 3 : (part + 1) * width // 3]
+    return ex.transpose(ex.reshape(part_of_rows, (samples, count, 2, width // 6)), (0, 2, 1, 3))
+
+
 @pytest.mark.spec("K-1")
 def test_a_product_of_matrices() -> None:
     """The product is one line, and each operation on its result is one line."""
@@ -117,6 +124,26 @@ def test_rows_of_a_transposed_matrix_are_read_where_they_are() -> None:
 
 
 @pytest.mark.spec("K-1")
+def test_stacks_of_matrices_are_read_where_they_are(compiler: None) -> None:
+    """Views of heads are not copied, and all calls of the attention are C functions."""
+    _, program = planned(
+        (2, 40, 96), lambda x: ex.softmax(heads(x, 0) @ np.swapaxes(heads(x, 1), -1, -2)) @ heads(x, 2)
+    )
+    first, second = [
+        kernel.code for kernel in program.planned.schedule.kernels if kernel.code and kernel.code.is_product
+    ]
+    assert "const f32 *source = transpose + image / 2 * 3840 + image % 2 * 16;" in first.text
+    assert "blocks_f32(blocks, transpose_2 + image / 2 * 3840 + image % 2 * 16, 16, 40, 1, 96);" in first.text
+    assert "windows_f32(numbers, source, tile, last, 40, 640, 96);" in first.text
+    assert "const f32 *source = softmax + image * 1600;" in second.text
+    assert "const f32 *matrix = transpose + image / 2 * 3840 + image % 2 * 16;" in second.text
+    assert "product_f32(sums, numbers, 1, 0, 40, 1, matrix + column, 16, 96, width, tile - first);" in second.text
+    assert first.length == second.length == 4
+    for kernel in program.planned.schedule.kernels:
+        assert kernel.is_view or kernel.code
+
+
+@pytest.mark.spec("K-1")
 def test_a_convolution_copies_bands_of_images_with_padding() -> None:
     filters = constant(64, 128, 3, 3)
     _, program = planned((2, 128, 28, 28), lambda x: by_pixel(ex.conv2d(x, filters, padding=1)))
@@ -171,6 +198,48 @@ PRODUCTS: dict[str, tuple[tuple[int, ...], Callable[[str], Callable[[ex.Expr], e
         (70, 90),
         lambda t: (
             lambda x: ex.tanh(x.T[::2] @ constant(70, 40, dtype=t)) + ex.tanh(x[::2].T @ constant(35, 40, dtype=t))[:45]
+        ),
+    ),
+    "stacks": (
+        (3, 2, 40, 64),
+        lambda t: (
+            lambda x: (
+                ex.relu(x @ constant(3, 2, 64, 48, dtype=t) + constant(48, dtype=t))
+                + constant(2, 1, 1, dtype=t) * constant(40, 1, dtype=t)
+            )
+        ),
+    ),
+    "heads": (
+        (2, 40, 3, 32),
+        lambda t: (
+            lambda x: ex.tanh(
+                ex.transpose(x * 2, (0, 2, 1, 3)) @ ex.transpose(constant(2, 40, 3, 32, dtype=t) + x, (0, 2, 3, 1))
+            )
+        ),
+    ),
+    "attention": (
+        (2, 40, 96),
+        lambda t: lambda x: ex.softmax(heads(x, 0) @ np.swapaxes(heads(x, 1), -1, -2) * 0.2) @ heads(x, 2),
+    ),
+    "gradients of stacks": (
+        (5, 33, 47),
+        lambda t: (
+            lambda x: ex.tanh(np.swapaxes(x, 1, 2) @ (x * 2)) + np.swapaxes(x, 1, 2) @ constant(5, 33, 47, dtype=t)
+        ),
+    ),
+    "a stack of one matrix": ((1, 40, 64), lambda t: lambda x: ex.tanh(x @ constant(1, 64, 48, dtype=t))),
+    "repeated rows": (
+        (4, 1, 64),
+        lambda t: lambda x: ex.tanh(ex.broadcast_to(x, (4, 24, 64)) @ constant(4, 64, 32, dtype=t)),
+    ),
+    "repeated numbers": (
+        (40, 1),
+        lambda t: (
+            lambda x: (
+                ex.tanh(ex.broadcast_to(x, (40, 64)) @ constant(64, 32, dtype=t))
+                + ex.tanh(x[::-1].T @ ex.broadcast_to(x, (40, 32)))
+                + ex.tanh(constant(40, 40, dtype=t) @ ex.broadcast_to(x[::-1], (40, 32)))
+            )
         ),
     ),
     "all numbers of a row": ((40, 64), lambda t: lambda x: ex.relu(x @ constant(64, 64, dtype=t) + x)),
@@ -328,7 +397,10 @@ def test_nan_and_infinity_have_the_same_effect_as_in_numpy(is_constant: bool, co
 @pytest.mark.parametrize(
     ("shape", "build"),
     [
-        ((3, 40, 50), lambda x: ex.tanh(x @ constant(3, 50, 60))),  # a stack of matrices
+        ((3, 40, 50), lambda x: ex.tanh(x @ constant(3, 50, 50))),  # few columns of the last block of each matrix
+        ((30, 4, 64), lambda x: ex.tanh(x @ constant(30, 64, 64))),  # few rows of each matrix
+        ((2, 64, 600), lambda x: ex.tanh(x @ constant(2, 600, 512))),  # large matrices
+        ((3, 40, 64), lambda x: ex.tanh(x @ constant(1, 64, 64))),  # a stack that is broadcast
         ((80, 64), lambda x: ex.tanh(constant(3, 80) @ x)),  # few rows of a matrix that varies
         ((70, 65), lambda x: ex.tanh(constant(200, 70) @ x)),  # few columns of the last block
         ((45, 45), lambda x: ex.tanh(x.T @ constant(45, 45)) + x.T),  # a transposed matrix and its elements

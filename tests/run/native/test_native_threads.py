@@ -21,6 +21,10 @@ def numbers(*shape: int) -> ex.Expr:
     return ex.tensor(RNG.normal(size=shape).astype(np.float32))
 
 
+def stack(x: ex.Expr, rows: int) -> ex.Expr:
+    return ex.reshape(x, (-1, rows, x.shape[1]))
+
+
 X, ROWS, IMAGES, FILTERS = numbers(3, 1 << 19), numbers(700, 1000), numbers(8, 32, 60, 60), numbers(32, 1, 3, 3)
 COLUMN, LONG = numbers(700, 1), numbers(40, 40_000)
 WEIGHTS, MORE = numbers(1000, 320), numbers(500, 32, 3, 3)
@@ -32,6 +36,8 @@ PROGRAMS: dict[str, Callable[[], ex.Expr]] = {
     "columns": lambda: ex.sum(ex.tanh(LONG) * LONG, axis=0),
     "layer norm": lambda: ex.layer_norm(ROWS, ROWS[0], ROWS[1]),
     "product": lambda: ex.relu(ROWS @ WEIGHTS + 1),
+    "product of a transposed matrix": lambda: ex.relu(ROWS @ ROWS[:64].T + 1),
+    "product of stacks": lambda: ex.relu(stack(ROWS, 100) @ np.swapaxes(stack(ROWS[:448], 64), 1, 2)),
     "convolution": lambda: -ex.transpose(ex.conv2d(IMAGES, MORE[:48], padding=1), (0, 2, 3, 1)),
     "convolution of few pixels": lambda: -ex.transpose(ex.conv2d(IMAGES[:1, :, :12, :12], MORE), (0, 2, 3, 1)),
     "after a product": lambda: ex.relu(ROWS[:, :700] @ ROWS[:, :999] + ROWS[0, :999]),
