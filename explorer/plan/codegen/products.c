@@ -37,31 +37,32 @@ typedef f32 vector_f32 __attribute__((vector_size(VECTOR), aligned(sizeof(f32)),
 #define VECTORS_f32(blocks) ((blocks) * (64 / VECTOR))
 
 /* sums[r] = numbers[r] * matrix for ROWS rows, each of which consists of parts of `depth` numbers, `apart` from each other,
- * which are `stride` from each other; blocks of the matrix are `block` numbers from each other, and its rows `step` */
+ * which are `stride` from each other; rows of sums are `line` numbers from each other, blocks of the matrix `block`, and
+ * its rows `step`. The rows for a part begin at its place, or after those of the part before. Those `ahead` are fetched. */
 #define TILE_f32(blocks)                                                                                               \
     CONTRACTED ONCE void tile##blocks##_f32(                                                                           \
-        f32 *sums, const f32 *const *numbers, int64_t parts, int64_t apart, int64_t depth, int64_t stride,             \
-        const f32 *matrix, int64_t block, int64_t step, const f32 *next) {                                             \
+        f32 *sums, int64_t line, const f32 *const *numbers, int64_t parts, int64_t apart, int64_t depth,               \
+        int64_t stride, const f32 *matrix, const int64_t *places, int64_t block, int64_t step, int64_t ahead) {        \
         CONTRACT                                                                                                       \
         vector_f32 sum[ROWS][VECTORS_f32(blocks)];                                                                     \
         const int64_t lanes = VECTOR / sizeof(f32);                                                                    \
         UNROLL(8) for (int r = 0; r < ROWS; r++)                                                                       \
             UNROLL(12) for (int v = 0; v < VECTORS_f32(blocks); v++) sum[r][v] = (vector_f32){0};                      \
         for (int64_t part = 0; part < parts; part++) {                                                                 \
-            const f32 *row[ROWS];                                                                                      \
+            const f32 *row[ROWS], *factors = matrix + (places ? places[part] : part * depth * step);                   \
             UNROLL(8) for (int r = 0; r < ROWS; r++) row[r] = numbers[r] + part * apart;                               \
-            for (int64_t k = 0; k < depth * stride; k += stride, matrix += step, next += step) {                       \
-                __builtin_prefetch(next, 0, 2);                                                                        \
+            for (int64_t k = 0; k < depth * stride; k += stride, factors += step) {                                    \
+                __builtin_prefetch(factors + ahead, 0, 2);                                                             \
                 vector_f32 factor[VECTORS_f32(blocks)];                                                                \
                 UNROLL(12) for (int v = 0; v < VECTORS_f32(blocks); v++)                                               \
-                    factor[v] = *(const vector_f32 *)(matrix + v / VECTORS_f32(1) * block + v % VECTORS_f32(1) * lanes); \
+                    factor[v] = *(const vector_f32 *)(factors + v / VECTORS_f32(1) * block + v % VECTORS_f32(1) * lanes); \
                 UNROLL(8) for (int r = 0; r < ROWS; r++)                                                               \
                     UNROLL(12) for (int v = 0; v < VECTORS_f32(blocks); v++) sum[r][v] += row[r][k] * factor[v];       \
             }                                                                                                          \
         }                                                                                                              \
         UNROLL(8) for (int r = 0; r < ROWS; r++)                                                                       \
             UNROLL(12) for (int v = 0; v < VECTORS_f32(blocks); v++)                                                   \
-                *(vector_f32 *)(sums + r * WIDE * COLUMNS_f32 + v * lanes) = sum[r][v];                                \
+                *(vector_f32 *)(sums + r * line + v * lanes) = sum[r][v];                                              \
     }
 TILE_f32(1)
 #if TILED > 1
@@ -75,21 +76,40 @@ INLINE int64_t width_f32(int64_t left) {
     return (blocks == 4 ? 2 : least(blocks, WIDE)) * COLUMNS_f32;
 }
 
+/* sums of a tile of `width` columns */
+INLINE void tile_f32(f32 *sums, int64_t line, const f32 *const *numbers, int64_t parts, int64_t apart, int64_t depth,
+                     int64_t stride, const f32 *matrix, const int64_t *places, int64_t block, int64_t step, int64_t width,
+                     int64_t ahead) {
+#if TILED > 1
+    if (width == 3 * COLUMNS_f32)
+        tile3_f32(sums, line, numbers, parts, apart, depth, stride, matrix, places, block, step, ahead);
+    else if (width == 2 * COLUMNS_f32)
+        tile2_f32(sums, line, numbers, parts, apart, depth, stride, matrix, places, block, step, ahead);
+    else
+        tile1_f32(sums, line, numbers, parts, apart, depth, stride, matrix, places, block, step, ahead);
+#else
+    for (int64_t i = 0; i < width / COLUMNS_f32; i++)
+        tile1_f32(sums + i * COLUMNS_f32, line, numbers, parts, apart, depth, stride, matrix + i * block, places, block,
+                  step, ahead);
+#endif
+}
+
 /* sums of ROWS rows and `width` columns; the tiles of the first rows fetch the next columns of the matrix from memory */
 ONCE void product_f32(f32 *sums, const f32 *const *numbers, int64_t parts, int64_t apart, int64_t depth,
                       int64_t stride, const f32 *matrix, int64_t block, int64_t step, int64_t width, int64_t tile) {
-    const f32 *next = matrix + (tile < WIDE * ROWS ? (width / COLUMNS_f32 + tile / ROWS) * block : 0);
-#if TILED > 1
-    if (width == 3 * COLUMNS_f32)
-        tile3_f32(sums, numbers, parts, apart, depth, stride, matrix, block, step, next);
-    else if (width == 2 * COLUMNS_f32)
-        tile2_f32(sums, numbers, parts, apart, depth, stride, matrix, block, step, next);
-    else
-        tile1_f32(sums, numbers, parts, apart, depth, stride, matrix, block, step, next);
-#else
-    for (int64_t i = 0; i < width / COLUMNS_f32; i++)
-        tile1_f32(sums + i * COLUMNS_f32, numbers, parts, apart, depth, matrix + i * block, block, step, next);
-#endif
+    const int64_t ahead = tile < WIDE * ROWS ? (width / COLUMNS_f32 + tile / ROWS) * block : 0;
+    tile_f32(sums, WIDE * COLUMNS_f32, numbers, parts, apart, depth, stride, matrix, 0, block, step, width, ahead);
+}
+
+/* sums of ROWS filters for `length` adjacent windows of a band, whose pixels are stored channel by channel, `plane` numbers
+ * from each other; `places` are those of a window's pixels */
+ONCE void filters_f32(f32 *sums, int64_t length, const f32 *const *numbers, const f32 *band, int64_t pixels,
+                      const int64_t *places, int64_t channels, int64_t plane) {
+    for (int64_t column = 0, width; column < length; column += width) {
+        width = width_f32(length - column);
+        tile_f32(sums + column, length, numbers, pixels, channels, channels, 1, band + column, places, COLUMNS_f32,
+                 plane, width, 0);
+    }
 }
 
 /* copy of a matrix in blocks of columns, the last of which is filled with zeros; its rows are `down` numbers from each
@@ -141,6 +161,40 @@ ONCE void band_f32(f32 *band, const f32 *image, int64_t top, int64_t rows, int64
                     line[i * channels + c] = numbers[c * channel + i * pixel];
         memset(line + copied * channels, 0, (size_t)((padded - left - copied) * channels) * sizeof(f32));
     }
+}
+
+/* copy the pixels under a band of windows, channel by channel, with zeros outside the image: `lines` rows of `columns`
+ * pixels from the row `top` and the column -`left` on. Windows are `down` rows and `across` columns of pixels from each
+ * other. Rows with the same remainder are together, and so are columns, so that adjacent windows read adjacent numbers. */
+ONCE void planes_f32(f32 *band, const f32 *image, int64_t top, int64_t left, int64_t height, int64_t width,
+                     int64_t channels, int64_t plane, int64_t down, int64_t phase_rows, int64_t lines, int64_t across,
+                     int64_t phase_columns, int64_t columns, int64_t pixel, int64_t channel) {
+    for (int64_t c = 0; c < channels; c++) {
+        f32 *to = band + c * plane, *end = to + plane;
+        for (int64_t phase = 0; phase < phase_rows * phase_columns; phase++) {
+            const int64_t phase_row = phase / phase_columns, start = left - phase % phase_columns;
+            const int64_t first = least(start > 0 ? (start + across - 1) / across : 0, columns);
+            const int64_t last = least((start + width + across - 1) / across, columns);
+            for (int64_t line = 0; line < lines; line++, to += columns) {
+                const int64_t row = top + line * down + phase_row;
+                if (row < 0 || row >= height || last <= first) {
+                    memset(to, 0, (size_t)columns * sizeof(f32));
+                    continue;
+                }
+                const f32 *numbers = image + c * channel + (row * width + first * across - start) * pixel;
+                const int64_t step = across * pixel;
+                memset(to, 0, (size_t)first * sizeof(f32));
+                if (step == 1)
+                    memcpy(to + first, numbers, (size_t)(last - first) * sizeof(f32));
+                else
+                    for (int64_t i = 0; i < last - first; i++)
+                        to[first + i] = numbers[i * step];
+                memset(to + last, 0, (size_t)(columns - last) * sizeof(f32));
+            }
+        }
+        memset(to, 0, (size_t)(end - to) * sizeof(f32));
+    }
+    memset(band + channels * plane, 0, 64);
 }
 
 /* Winograd's method for 3x3 filters: 4x4 pixels of a tile become 16 numbers for each channel, their products with the

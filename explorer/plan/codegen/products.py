@@ -9,7 +9,7 @@ few, also the columns.
 If the matrix is the same in every run, it is copied once, in blocks of columns. Another matrix is read where it is, or
 copied in each call if it is small and its columns are not adjacent, or not whole blocks. Each sum is added in the order
 of the numbers, of the pixels first and of the channels second. Winograd's method adds its 16 products in the same way,
-for the tiles of a band.
+for the tiles of a band. planes.py writes the code of convolutions whose result is stored channel by channel.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from explorer.core.ir.expr import Expr
+from explorer.ops.creation.constants import Full
 from explorer.ops.linalg.matmul import Matmul
 from explorer.ops.nn.conv import Conv2d, DirectConv2d
 from explorer.ops.nn.conv_winograd import WinogradConv2d
@@ -27,6 +28,7 @@ from explorer.plan.codegen.elements import BOOLEAN, TYPES, expression_obstacle
 from explorer.plan.codegen.indexing import distances, offset
 from explorer.plan.codegen.kernel_code import PIXEL_BY_PIXEL, Blocked, KernelCode, KernelSpec
 from explorer.plan.codegen.kernel_text import KernelText, counted
+from explorer.plan.codegen.planes import planes_code
 from explorer.plan.codegen.values import Values
 
 _TAKEN = frozenset(
@@ -125,7 +127,8 @@ def product_code(kernel: KernelSpec) -> KernelCode | None:
     """Return the C code of a product and the operations on its result; None if BLAS computes the product.
 
     BLAS computes products with few operations, stacks with other stacks that are broadcast, large matrices that vary
-    unless they can be read where they are, results in another memory order, and convolutions with dilation or groups.
+    unless they can be read where they are, and convolutions with dilation or groups that are stored pixel by
+    pixel.
     """
     anchor, *others = kernel.nodes
     if type(anchor.operation) not in _OPERATIONS:  # subclasses have their own kernels
@@ -133,11 +136,17 @@ def product_code(kernel: KernelSpec) -> KernelCode | None:
     operands, dtype = kernel.operands(anchor), anchor.dtype
     if dtype not in TYPES or dtype == BOOLEAN or any(operand.dtype != dtype for operand in operands):
         return None
-    if len({operand.uid for operand in operands}) < 2:
+    if len({operand.uid for operand in operands}) < 2 or any(isinstance(each.operation, Full) for each in operands):
         return None
     used = {operand.uid for node in others for operand in kernel.operands(node)}
     if operands[1].uid in used or any(expression_obstacle(node, kernel.operands(node)) for node in others):
         return None
+    depth = operands[0].shape[-1] if isinstance(anchor.operation, Matmul) else math.prod(operands[1].shape[1:])
+    if 2 * anchor.tensor_type.size * depth < _FLOPS:
+        return None
+    if isinstance(anchor.operation, Conv2d) and tuple(kernel.order) != PIXEL_BY_PIXEL:
+        is_read_twice = operands[0].uid in kernel.channels_last and operands[0].uid in used
+        return None if is_read_twice else planes_code(kernel)
     product = _product_of(kernel)
     if product is None:
         return None
@@ -147,8 +156,7 @@ def product_code(kernel: KernelSpec) -> KernelCode | None:
         return None
     if (product.is_stack or _is_copied(operands[1], kernel)) and not _pays(product, kernel):
         return None
-    flops = 2 * anchor.tensor_type.size * product.parts * product.depth
-    return _Writer(kernel, product).code() if flops >= _FLOPS else None
+    return _Writer(kernel, product).code()
 
 
 def _product_of(kernel: KernelSpec) -> _Product | None:

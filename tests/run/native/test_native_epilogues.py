@@ -26,10 +26,10 @@ PRODUCTS: dict[str, Callable[[], ex.Expr]] = {
     "matrix": lambda: ex.relu(numbers_of("a", 300, 200) @ numbers_of("b", 200, 500) + numbers_of("c", 500)) * 2,
     "rows": lambda: (numbers_of("a", 300, 200) @ numbers_of("b", 200, 500)) * numbers_of("d", 300, 1) - 1,
     "batch": lambda: LONG @ numbers_of("e", 3, 300, 50) * 0.5 + numbers_of("f", 3, 1, 1),
-    "images": lambda: ex.relu(ex.conv2d(X, W, padding=1) + BIAS),
+    "images": lambda: ex.relu(ex.conv2d(X, numbers_of("i", 3, 24, 1, 1)) + numbers_of("g", 3, 1, 1)),
     "stored by pixel": lambda: -ex.transpose(ex.relu(ex.conv2d(X, W, padding=2, dilation=2) + BIAS) * 2, (0, 2, 3, 1)),
-    "residual": lambda: ex.relu(ex.conv2d(ex.relu(X), numbers_of("i", 24, 24, 3, 3), padding=1) + ex.relu(X)),
-    "groups": lambda: ex.relu(ex.conv2d(X, numbers_of("j", 48, 12, 3, 3), groups=2) + 1),
+    "residual": lambda: ex.relu(ex.conv2d(ex.relu(X), numbers_of("i", 3, 24, 1, 1)) + ex.relu(X)[:, :3]),
+    "groups": lambda: -ex.transpose(ex.relu(ex.conv2d(X, numbers_of("j", 48, 12, 3, 3), groups=2) + 1), (0, 2, 3, 1)),
     "comparison": lambda: (numbers_of("a", 300, 200) @ numbers_of("b", 200, 500)) > 0,
 }
 _numbers: dict[tuple[Any, ...], ex.Expr] = {}

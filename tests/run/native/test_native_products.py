@@ -173,6 +173,68 @@ def test_winograds_method_computes_tiles() -> None:
     assert "if (row < 29 && right < 30) {" in text
 
 
+@pytest.mark.spec("K-1")
+def test_a_convolution_stored_channel_by_channel() -> None:
+    """A tile's columns are adjacent windows, which read adjacent numbers of a phase."""
+    filters, bias = constant(64, 32, 3, 3), constant(64, 1, 1)
+    _, program = planned(
+        (2, 64, 56, 56), lambda x: ex.relu(ex.conv2d(x, filters, padding=1, strides=2, groups=2) + bias)
+    )
+    text = product_of(program).text
+    assert text == (
+        "/* conv2d as a product of 4 times 32×288 and 288×784 numbers and 2 operations */\n"
+        "void compute_conv2d_add_relu(void *const *arrays, int64_t start, int64_t stop) {\n"
+        "    const f32 *parameter = arrays[0];\n"
+        "    const f32 *tensor = arrays[1];\n"
+        "    const f32 *tensor_2 = arrays[2];\n"
+        "    f32 *relu = arrays[3];\n"
+        "    static const int64_t places[9] = {0, 435, 1, 870, 1305, 871, 29, 464, 30};\n"
+        "    f32 band[32 * 1744 + 16], sums[ROWS * 416];\n"
+        "    for (int64_t part = start; part < stop; part++) {\n"
+        "        const int64_t group = part / 2;\n"
+        "        const int64_t top = part % 2 * 14, bottom = least(top + 14, 28);\n"
+        "        planes_f32(band, parameter + group % 2 * 100352 + group / 2 * 200704, top * 2 - 1, 1, 56, 56, 32, "
+        "1744, 2, 2, 15, 2, 2, 29, 1, 3136);\n"
+        "        for (int64_t tile = 0; tile < 32; tile += ROWS) {\n"
+        "            const f32 *numbers[ROWS];\n"
+        "            windows_f32(numbers, tensor + group % 2 * 9216, tile, 32, 32, 0, 288);\n"
+        "            filters_f32(sums, 416, numbers, band, 9, places, 32, 1744);\n"
+        "            for (int64_t channel = tile; channel < least(tile + ROWS, 32); channel++) {\n"
+        "                for (int64_t row = top; row < bottom; row++) {\n"
+        "                    const int64_t place = (group * 32 + channel) * 28 + row;\n"
+        "                    VECTORIZE\n"
+        "                    for (int64_t i = 0; i < 28; i++) {\n"
+        "                        f32 conv2d = sums[(channel - tile) * 416 + (row - top) * 29 + i];\n"
+        "                        f32 add = conv2d + tensor_2[place / 28 % 64];\n"
+        "                        relu[place * 28 + i] = add < 0 ? 0 : add;\n"
+        "                    }\n"
+        "                }\n"
+        "            }\n"
+        "        }\n"
+        "    }\n"
+        "}\n"
+    )
+
+
+@pytest.mark.spec("K-3")
+def test_winograds_method_is_used_channel_by_channel_if_it_pays() -> None:
+    """With few channels, C code computes all products; with many, NumPy computes fewer."""
+
+    def code_of(channels: int) -> KernelCode | None:
+        filters = constant(channels, channels, 3, 3)
+        x = Parameter(ex.TensorType((1, channels, 28, 28), "float32"), "x")()
+        plan = ex.EvalPlan(kernels="native", inference=True)
+        plan.register(ex.conv2d(x, filters, padding=1))
+        (kernel,) = plan.prepare().planned.schedule.kernels
+        assert kernel.result.operation.name == "winograd_conv2d"
+        return kernel.code
+
+    few = code_of(96)
+    assert few is not None
+    assert "winograd_conv2d, without Winograd's method, as a product of 96×864 and 864×784 numbers" in few.text
+    assert code_of(128) is None
+
+
 PRODUCTS: dict[str, tuple[tuple[int, ...], Callable[[str], Callable[[ex.Expr], ex.Expr]]]] = {
     "one column": ((300, 70), lambda t: lambda x: ex.tanh(x @ constant(70, 1, dtype=t))),
     "columns of all widths": ((9, 33), lambda t: lambda x: ex.tanh(x @ constant(33, 16 * 7 + 3, dtype=t))),
@@ -286,6 +348,50 @@ PRODUCTS: dict[str, tuple[tuple[int, ...], Callable[[str], Callable[[ex.Expr], e
         (20, 16, 3, 3),
         lambda t: lambda x: by_pixel(ex.tanh(ex.conv2d(constant(1, 16, 30, 30, dtype=t), x * 2))),
     ),
+    "planes": ((1, 20, 9, 9), lambda t: lambda x: ex.tanh(ex.conv2d(x, constant(50, 20, 1, 1, dtype=t)) * x[:, :1])),
+    "planes, few bands": (
+        (1, 40, 5, 6),
+        lambda t: lambda x: ex.conv2d(x, constant(131, 40, 3, 3, dtype=t), padding=1) + constant(131, 1, 1, dtype=t),
+    ),
+    "planes with strides": (
+        (2, 5, 13, 11),
+        lambda t: lambda x: ex.conv2d(x, constant(33, 5, 3, 2, dtype=t), padding=((2, 0), (1, 3)), strides=(2, 3)),
+    ),
+    "planes with dilation and strides": (
+        (3, 4, 30, 31),
+        lambda t: (
+            lambda x: ex.relu(
+                ex.conv2d(x, constant(10, 4, 5, 3, dtype=t), padding=4, strides=(3, 2), dilation=(2, 3))
+                + constant(1, 17, dtype=t)
+            )
+        ),
+    ),
+    "planes in groups": (
+        (2, 24, 40, 17),
+        lambda t: lambda x: ex.conv2d(x, constant(30, 4, 3, 3, dtype=t), padding=1, groups=6),
+    ),
+    "planes beyond the image": (
+        (1, 2, 3, 4),
+        lambda t: lambda x: ex.conv2d(x, constant(40, 2, 2, 2, dtype=t), padding=6, strides=5),
+    ),
+    "planes of pixels": (
+        (2, 16, 30, 30),
+        lambda t: (
+            lambda x: ex.conv2d(
+                ex.relu(ex.conv2d(x, constant(24, 16, 1, 1, dtype=t), strides=2)),
+                constant(40, 12, 3, 3, dtype=t),
+                groups=2,
+            )
+        ),
+    ),
+    "planes of filters that vary": (
+        (20, 16, 3, 3),
+        lambda t: lambda x: ex.tanh(ex.conv2d(constant(1, 16, 30, 30, dtype=t), x * 2)),
+    ),
+    "planes in bands": (
+        (1, 64, 70, 70),
+        lambda t: lambda x: ex.relu(ex.conv2d(x, constant(20, 64, 3, 3, dtype=t), padding=1) + x[:, 3:23]),
+    ),
     "bands": (
         (1, 64, 70, 70),
         lambda t: lambda x: by_pixel(ex.relu(ex.conv2d(x, constant(20, 64, 3, 3, dtype=t), padding=1))),
@@ -393,6 +499,24 @@ def test_nan_and_infinity_have_the_same_effect_as_in_numpy(is_constant: bool, co
     np.testing.assert_array_equal(np.isinf(result), np.isinf(expected))
 
 
+@pytest.mark.spec("K-4")
+def test_nan_and_infinity_in_images_and_filters_affect_the_windows_that_contain_them(compiler: None) -> None:
+    x, w = RNG.normal(size=(2, 6, 15, 18)).astype(np.float32), RNG.normal(size=(20, 3, 3, 3)).astype(np.float32)
+    x[0, 1, 2, 3], x[1, 4, 14, 17], w[7, 1, 0, 0] = np.nan, np.inf, -np.inf
+    filters = ex.tensor(w)
+
+    def build(each: ex.Expr) -> ex.Expr:
+        return ex.conv2d(each, filters, padding=1, strides=(1, 2), groups=2)
+
+    parameter, program = planned(x.shape, build)
+    assert product_of(program)
+    result, expected = run(program, parameter, x), ex.evaluate(build(ex.tensor(x)))
+    assert np.isnan(expected).any()
+    assert np.isinf(expected).any()
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+    np.testing.assert_array_equal(np.isinf(result), np.isinf(expected))
+
+
 @pytest.mark.spec("K-3")
 @pytest.mark.parametrize(
     ("shape", "build"),
@@ -407,7 +531,11 @@ def test_nan_and_infinity_have_the_same_effect_as_in_numpy(is_constant: bool, co
         ((300, 300), lambda x: ex.tanh(constant(40, 300) @ x.T)),  # a large transposed matrix that varies
         ((80, 64), lambda x: ex.tanh(constant(8, 64) @ x.T)),  # few rows of a transposed matrix that varies
         ((800, 800), lambda x: ex.tanh(x.T @ constant(800, 64))),  # many rows of a transposed matrix
-        ((1, 16, 30, 30), lambda x: ex.tanh(ex.conv2d(x, constant(32, 16, 3, 3)))),  # stored channel by channel
+        ((2, 40, 1, 1), lambda x: ex.conv2d(x, constant(32, 40, 1, 1))),  # few windows
+        ((1, 40, 9, 9), lambda x: ex.conv2d(x, constant(3, 40, 1, 1))),  # few filters
+        ((1, 2, 1, 6000), lambda x: ex.conv2d(x, constant(8, 2, 9, 9), padding=(8, 8))),  # a row larger than the cache
+        ((1, 4, 3, 3), lambda x: ex.conv2d(x, constant(4, 4, 1, 1))),  # few products
+        ((30, 8, 3, 3), lambda x: ex.conv2d(ex.TrivialTensor(np.float32(2), (1, 8, 20, 20)), x)),  # no array
         ((1, 16, 30, 30), lambda x: by_pixel(ex.tanh(ex.conv2d(x, constant(32, 8, 3, 3), groups=2)))),
         ((1, 16, 30, 30), lambda x: by_pixel(ex.tanh(ex.conv2d(x, constant(32, 16, 3, 3), dilation=2)))),
     ],
@@ -415,8 +543,8 @@ def test_nan_and_infinity_have_the_same_effect_as_in_numpy(is_constant: bool, co
 def test_blas_computes_other_products(shape: tuple[int, ...], build: Callable[[ex.Expr], ex.Expr]) -> None:
     """The operations on their results are compiled on tiles."""
     _, program = planned(shape, build)
-    texts = [kernel.code.text for kernel in program.planned.schedule.kernels if kernel.code is not None]
-    assert not any("product_f32" in text for text in texts)
+    codes = [kernel.code for kernel in program.planned.schedule.kernels if kernel.code is not None]
+    assert not any(code.is_product for code in codes)
 
 
 @pytest.mark.spec("K-1", "K-4")
