@@ -285,36 +285,43 @@ class PlanGraph:
         last_inputs, replaced, resolve = self.inputs, self.replaced, self.resolve
         # Resolve these nodes completely first, so that one look-up suffices even if a node was replaced twice.
         replaced_since = {old.uid: resolve(old) for _, old, _ in self.substitutions[self._refreshed :]}
-        pending: list[Expr] = [*reversed(roots)]
+        pending: list[Expr | None] = [*reversed(roots)]
         finished: set[int] = set()
         pop, push, finish, count, mark = pending.pop, pending.append, live.append, users.get, finished.add
         while pending:
-            node = pending[-1]
+            node = pop()
+            if node is None:  # all operands of the next node are already in the order
+                node = pop()
+                finish(node)  # type: ignore[arg-type]  # appended below None
+                mark(node.uid)  # type: ignore[union-attr]
+                continue
             uid = node.uid
-            if uid not in inputs:
-                operands, replacements = last_inputs.get(uid), replaced_since
-                if operands is None:
-                    # Passes have recorded this node since the last refresh.
-                    operands, replacements = node.operands, replaced
-                if replacements:
-                    for operand in operands:
-                        if operand.uid in replacements:
-                            operands = tuple([resolve(operand) for operand in operands])
-                            break
+            if uid in inputs:
+                continue
+            operands, replacements = last_inputs.get(uid), replaced_since
+            if operands is None:
+                # Passes have recorded this node since the last refresh.
+                operands, replacements = node.operands, replaced
+            if not operands:
                 inputs[uid] = operands
-                for operand in reversed(operands):
-                    operand_uid = operand.uid
-                    users[operand_uid] = count(operand_uid, 0) + 1
-                    if operand_uid not in inputs:
-                        push(operand)
-                    elif operand_uid not in finished:
-                        raise _cycle(self, node, operand)
-                if pending[-1] is not node:  # its operands come first
-                    continue
-            pop()
-            if uid not in finished:
-                mark(uid)
                 finish(node)
+                mark(uid)
+                continue
+            if replacements:
+                for operand in operands:
+                    if operand.uid in replacements:
+                        operands = tuple([resolve(operand) for operand in operands])
+                        break
+            inputs[uid] = operands
+            push(node)
+            push(None)
+            for operand in reversed(operands):
+                operand_uid = operand.uid
+                users[operand_uid] = count(operand_uid, 0) + 1
+                if operand_uid not in inputs:
+                    push(operand)
+                elif operand_uid not in finished:
+                    raise _cycle(self, node, operand)
         self.inputs, self.users, self.live, self._roots = inputs, users, live, roots
         self.reader_lists = ReaderLists(live, inputs)
         self._operation_classes = self._base_classes = self._available = None
