@@ -233,9 +233,10 @@ def thread_limit(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@pytest.mark.spec("K-7", headline=True)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_compiled_kernels(threads: int, tmp_path: Path) -> None:
-    """Medians in ms of NumPy kernels, of compiled kernels, and of the peer."""
+    """A benchmark compares programs with NumPy kernels, with compiled kernels, and of other libraries; medians in ms."""
     with thread_limit(threads):
         assert contested(
             "compiled kernels", (*chains(), *functions(), *training(), *models(tmp_path, threads)), threads
@@ -312,6 +313,7 @@ def plans_with_code(folder: Path) -> Iterator[tuple[str, list[KernelCode]]]:
         yield model.name, codes_of(ex.open(_written(model, folder)).plan(model.input(), kernels="native"))
 
 
+@pytest.mark.spec("K-5")
 def test_compile_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Target: ≤ 0.4 s for ResNet-18 with an empty cache."""
     found = library.compiler()
@@ -336,8 +338,12 @@ def test_compile_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows
 
 
+@pytest.mark.spec("K-8", headline=True)
 def test_fixed_costs() -> None:
-    """Targets: planning ≤ 6 µs a node, ten operations ≤ 60 µs planned and ≤ 20 µs cached, DyNet's time for loops."""
+    """A benchmark measures the time of planning, of small evaluations and of loops of calls.
+
+    Targets: planning ≤ 6 µs a node, ten operations ≤ 60 µs planned and ≤ 20 µs cached, DyNet's time for loops.
+    """
     rows = []
     with thread_limit(1):
         for count in (1_000, 10_000):

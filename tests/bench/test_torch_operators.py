@@ -105,6 +105,7 @@ def operators() -> Iterator[Operator]:
     yield "LSTM, 8 × 64, 100 steps", nn.LSTM(64, 64, batch_first=True), (real(8, 100, 64),)
 
 
+@pytest.mark.spec("K-7")
 def test_operators() -> None:
     """Target: compiled, at most 1.5 times torch's time; NumPy's functions are the lower bound of most other rows."""
     import torch
