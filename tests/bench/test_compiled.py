@@ -236,7 +236,7 @@ def thread_limit(count: int) -> Iterator[None]:
 @pytest.mark.spec("K-7", headline=True)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_compiled_kernels(threads: int, tmp_path: Path) -> None:
-    """A benchmark compares programs with NumPy kernels, with compiled kernels, and of other libraries; medians in ms."""
+    """A benchmark compares programs with NumPy kernels, with compiled kernels and in other libraries; medians in ms."""
     with thread_limit(threads):
         assert contested(
             "compiled kernels", (*chains(), *functions(), *training(), *models(tmp_path, threads)), threads

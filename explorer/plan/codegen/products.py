@@ -63,6 +63,9 @@ _FLOPS = 1 << 10
 """minimum number of operations on numbers: for fewer, calling C code takes as long as calling BLAS"""
 _FEW_ROWS = 4
 """minimum number of rows for a matrix that varies: reading it for fewer rows takes longer than the products"""
+_DEPTH, _MANY_ROWS = 2700, 256
+"""numbers in a row, and rows, from which on BLAS is faster: the columns of a tile then leave the second cache, and are
+read again for each tile, while BLAS divides the rows"""
 _TRANSPOSED = 1 << 21
 """maximum number of bytes of a transposed operand whose columns are rows of numbers; the second cache holds it"""
 _IN_PLACE = 1 << 20
@@ -127,8 +130,8 @@ def product_code(kernel: KernelSpec) -> KernelCode | None:
     """Return the C code of a product and the operations on its result; None if BLAS computes the product.
 
     BLAS computes products with few operations, stacks with other stacks that are broadcast, large matrices that vary
-    unless they can be read where they are, and convolutions with dilation or groups that are stored pixel by
-    pixel.
+    unless they can be read where they are, products of many long rows, and convolutions with dilation or groups that
+    are stored pixel by pixel.
     """
     anchor, *others = kernel.nodes
     if type(anchor.operation) not in _OPERATIONS:  # subclasses have their own kernels
@@ -153,6 +156,8 @@ def product_code(kernel: KernelSpec) -> KernelCode | None:
     if operands[0].uid in used and (product.copies or _has_strides(operands[0], operands[1], kernel)):
         return None
     if _varies(operands[1], kernel) and product.images * product.rows < _FEW_ROWS:
+        return None
+    if product.parts * product.depth >= _DEPTH and product.images * product.rows >= _MANY_ROWS:
         return None
     if (product.is_stack or _is_copied(operands[1], kernel)) and not _pays(product, kernel):
         return None

@@ -531,6 +531,7 @@ def test_nan_and_infinity_in_images_and_filters_affect_the_windows_that_contain_
         ((300, 300), lambda x: ex.tanh(constant(40, 300) @ x.T)),  # a large transposed matrix that varies
         ((80, 64), lambda x: ex.tanh(constant(8, 64) @ x.T)),  # few rows of a transposed matrix that varies
         ((800, 800), lambda x: ex.tanh(x.T @ constant(800, 64))),  # many rows of a transposed matrix
+        ((300, 3000), lambda x: ex.tanh(x @ constant(3000, 64))),  # many long rows
         ((2, 40, 1, 1), lambda x: ex.conv2d(x, constant(32, 40, 1, 1))),  # few windows
         ((1, 40, 9, 9), lambda x: ex.conv2d(x, constant(3, 40, 1, 1))),  # few filters
         ((1, 2, 1, 6000), lambda x: ex.conv2d(x, constant(8, 2, 9, 9), padding=(8, 8))),  # a row larger than the cache
