@@ -54,6 +54,6 @@ def cumsum_code(kernel: KernelSpec) -> KernelCode | Obstacle:
         text.loop("column", columns)
         total = f"{result}[first - {columns} + column] + {element('first + column')}"
         text.compute(node, f"{result}[first + column] = {total};")
-    memory = distances((axis, node.shape[axis]) for axis in kernel.order)
+    memory = distances(node.shape, kernel.order)
     strides = (memory,) * (len(values.reads) + 1)
     return KernelCode(kernel.name, text.ended(), text.lines, values.reads, strides, parts, length * columns)

@@ -1,8 +1,12 @@
-"""C expressions of offsets in arrays that are broadcast along some axes."""
+"""Memory layout of arrays, and C expressions of offsets in arrays that are broadcast along some axes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+Strides: TypeAlias = tuple[tuple[int, int], ...]
+"""(axis, distance of adjacent elements along it, in elements), from the innermost axis in memory to the outermost"""
 
 
 def joined(axes: Iterable[tuple[int, bool]]) -> list[tuple[int, bool]]:
@@ -19,16 +23,16 @@ def joined(axes: Iterable[tuple[int, bool]]) -> list[tuple[int, bool]]:
     return result
 
 
-def distances(axes: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Return (axis, distance in elements) of contiguous elements for the axes that are longer than one.
+def distances(shape: Sequence[int], order: Iterable[int]) -> Strides:
+    """Return the strides of contiguous elements for those axes that are longer than one.
 
-    ``axes`` are (axis, size) from the outermost to the innermost in memory; the result begins with the innermost.
+    ``order`` are the axes from the outermost to the innermost in memory.
     """
     step, result = 1, []
-    for axis, size in reversed([*axes]):
-        if size > 1:
+    for axis in reversed([*order]):
+        if shape[axis] > 1:
             result.append((axis, step))
-            step *= size
+            step *= shape[axis]
     return tuple(result)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Array
 from explorer.ops.control.scan import Scan
+from explorer.plan.codegen.indexing import Strides
 
 PIXEL_BY_PIXEL = (0, 2, 3, 1)
 """axes of images (N, C, h, w) from the outermost to the innermost, if the channels of each pixel are side by side"""
@@ -67,8 +68,8 @@ class KernelCode:
     """(line number from 1, node) for each operation"""
     reads: tuple[Expr, ...]
     """operands whose addresses are passed, in order; the address of the result follows"""
-    strides: tuple[tuple[tuple[int, int], ...], ...]
-    """(axis, distance in elements) for each operand and the result: the memory layout that the code requires"""
+    strides: tuple[Strides, ...]
+    """memory layout that the code requires of each operand and the result"""
     length: int
     """number of elements, or of rows, which a call with 0 and this number computes"""
     row: int

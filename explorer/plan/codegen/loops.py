@@ -17,6 +17,7 @@ from explorer.plan.codegen.elements import expression_obstacle
 from explorer.plan.codegen.indexing import distances, offset
 from explorer.plan.codegen.kernel_code import KernelCode, KernelSpec, Obstacle
 from explorer.plan.codegen.kernel_text import KernelText, counted
+from explorer.plan.codegen.operands import Operands
 from explorer.plan.codegen.values import Values
 
 
@@ -54,13 +55,10 @@ class _Writer:
         self._values = Values(kernel, {"part"} if tiles else ())
         self._reads = self._values.reads
         self._shape: Shape = kernel.result.shape
-        shape = self._shape
-        rank = len(shape)
-        self._present = [
-            [axis >= rank - len(read.shape) and read.shape[axis - rank] == shape[axis] > 1 for axis in range(rank)]
-            for read in self._reads
+        self._operands = Operands(kernel, self._reads)
+        axes = [
+            (self._shape[axis], tuple([present[axis] for present in self._operands.present])) for axis in kernel.order
         ]
-        axes = [(shape[axis], tuple([row[axis] for row in self._present])) for axis in kernel.order]
         self._axes = _joined(axes, len(self._reads), tiles)
 
     def code(self) -> KernelCode:
@@ -69,7 +67,7 @@ class _Writer:
         outer, inner = self._axes[:-1], self._axes[-1]
         sizes = "×".join(map(str, self._shape)) or "1"
         title = f"{counted(kernel.nodes)} on {'tiles of a product of ' * self._tiles}{sizes} elements"
-        text = KernelText(kernel, title, values, lambda index: self._offset(index) is not None)
+        text = KernelText(kernel, title, values, self._operands.is_array)
         if self._tiles:
             text.add(f"const int64_t *part = arrays[{len(self._reads) + 1}];")
         if outer:
@@ -81,13 +79,12 @@ class _Writer:
         for node, line in values.lines(kernel.nodes, target, self._offset):
             text.compute(node, line)
         rows = math.prod(axis.size for axis in outer)
-        result = distances((axis, self._shape[axis]) for axis in kernel.order)
         return KernelCode(
             kernel.name,
             text.ended(),
             text.lines,
             self._reads,
-            (*map(self._strides, range(len(self._reads))), result),
+            (*self._operands.strides, distances(self._shape, kernel.order)),
             rows if outer else inner.size,
             inner.size if outer else 1,
             is_flat=not outer,
@@ -105,11 +102,6 @@ class _Writer:
         *outer, inner = self._axes
         axes = [(axis.size, axis.present[index]) for axis in outer]
         return offset(axes, "row", inner.size if inner.present[index] else 1)
-
-    def _strides(self, index: int) -> tuple[tuple[int, int], ...]:
-        """Return (axis of the operand, distance in elements) for the axes along which an operand has elements."""
-        missing, present = len(self._shape) - len(self._reads[index].shape), self._present[index]
-        return distances((axis - missing, self._shape[axis]) for axis in self._kernel.order if present[axis])
 
 
 def _joined(axes: Sequence[tuple[int, tuple[bool, ...]]], count: int, tiles: bool) -> tuple[_Axis, ...]:

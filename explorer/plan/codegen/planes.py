@@ -15,16 +15,17 @@ from __future__ import annotations
 
 import math
 import re
+from functools import partial
 from typing import NamedTuple
 
-from explorer.core.ir.expr import Expr
 from explorer.ops.nn.conv import Conv2d
 from explorer.ops.nn.conv_winograd import WinogradConv2d
 from explorer.ops.nn.kernels.window import Window
 from explorer.plan.codegen.elements import TYPES
-from explorer.plan.codegen.indexing import distances, offset
+from explorer.plan.codegen.indexing import distances
 from explorer.plan.codegen.kernel_code import PIXEL_BY_PIXEL, KernelCode, KernelSpec
 from explorer.plan.codegen.kernel_text import KernelText, counted
+from explorer.plan.codegen.operands import Operands
 from explorer.plan.codegen.values import Values
 
 _TAKEN = frozenset(
@@ -157,13 +158,13 @@ class _Writer:
         """number of filters that a part computes"""
         self._sections = -(-self._rows // self._section)
         """number of sections into which threads divide the filters of a group"""
-        shape = self._result.shape
-        rank = len(shape)
-        self._present = [
-            [axis >= rank - len(read.shape) and read.shape[axis - rank] == shape[axis] > 1 for axis in range(rank)]
-            for read in self._values.reads
-        ]
-        self._text = KernelText(kernel, self._title(), self._values, self._is_array)
+        order = PIXEL_BY_PIXEL if self._images.uid in kernel.channels_last else _ROW_BY_ROW
+        factors = {
+            self._images.uid: distances(self._images.shape, order),
+            self._filters.uid: distances(self._filters.shape, _CHANNELS_LAST),
+        }
+        self._operands = Operands(kernel, self._values.reads, factors)
+        self._text = KernelText(kernel, self._title(), self._values, self._operands.is_array)
 
     def code(self) -> KernelCode:
         """Return the code."""
@@ -196,7 +197,7 @@ class _Writer:
             text.ended(),
             text.lines,
             reads,
-            (*map(self._strides, range(len(reads))), self._distances(self._result)),
+            (*self._operands.strides, distances(self._result.shape, _ROW_BY_ROW)),
             length,
             max(1, work // length),
             packed=((index, _CHANNELS_LAST),) if is_copied else (),
@@ -288,35 +289,6 @@ class _Writer:
         left = target if self._result is self._anchor else f"{self._type} {values.name(self._anchor)}"
         row = "(row - top)" if self._bands > 1 else "row"
         text.compute(self._anchor, f"{left} = sums[(channel - tile) * {band.length} + {row} * {band.columns} + i];")
-        for node, line in values.lines(self._kernel.nodes[1:], target, self._offset):
+        offset = partial(self._operands.offset, row="place", column="i")
+        for node, line in values.lines(self._kernel.nodes[1:], target, offset):
             text.compute(node, line)
-
-    # -- operands ----------------------------------------------------------------------------------------------------
-
-    def _is_array(self, index: int) -> bool:
-        is_factor = self._values.reads[index].uid in (self._images.uid, self._filters.uid)
-        return is_factor or self._offset(index) is not None
-
-    def _offset(self, index: int) -> str | None:
-        """Return the position of an element of an operand as a C expression; None if the operand has one element."""
-        present, shape = self._present[index], self._result.shape
-        if not any(present):
-            return None
-        step = shape[3] if present[3] else 1
-        rows = offset([(shape[axis], present[axis]) for axis in range(3)], "place", step)
-        return " + ".join([term for term in (rows, "i" if present[3] else "") if term])
-
-    def _strides(self, index: int) -> tuple[tuple[int, int], ...]:
-        """Return (axis of the operand, distance in elements) for the axes along which an operand has elements."""
-        read, result = self._values.reads[index], self._result
-        if read is self._filters:
-            return self._distances(read, _CHANNELS_LAST)
-        if read is self._images:
-            is_last = read.uid in self._kernel.channels_last
-            return self._distances(read, PIXEL_BY_PIXEL if is_last else _ROW_BY_ROW)
-        missing, present = len(result.shape) - len(read.shape), self._present[index]
-        return distances([(axis - missing, result.shape[axis]) for axis in range(4) if present[axis]])
-
-    @staticmethod
-    def _distances(node: Expr, order: tuple[int, ...] = _ROW_BY_ROW) -> tuple[tuple[int, int], ...]:
-        return distances([(axis, node.shape[axis]) for axis in order])

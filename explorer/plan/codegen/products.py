@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from explorer.core.ir.expr import Expr
@@ -25,9 +25,10 @@ from explorer.ops.linalg.matmul import Matmul
 from explorer.ops.nn.conv import Conv2d, DirectConv2d
 from explorer.ops.nn.conv_winograd import WinogradConv2d
 from explorer.plan.codegen.elements import BOOLEAN, TYPES, expression_obstacle
-from explorer.plan.codegen.indexing import distances, offset
+from explorer.plan.codegen.indexing import Strides, distances
 from explorer.plan.codegen.kernel_code import PIXEL_BY_PIXEL, Blocked, KernelCode, KernelSpec
 from explorer.plan.codegen.kernel_text import KernelText, counted
+from explorer.plan.codegen.operands import Operands
 from explorer.plan.codegen.planes import planes_code
 from explorer.plan.codegen.values import Values
 
@@ -338,13 +339,9 @@ class _Writer:
         """whether the code copies the matrix in blocks"""
         self._is_packed = not product.apart or (len(self._matrix.shape) == 2 and not _varies(self._matrix, kernel))
         """whether the matrix is passed as a copy in blocks"""
-        shape = self._result.shape
-        rank = len(shape)
-        self._present = [
-            [axis >= rank - len(read.shape) and read.shape[axis - rank] == shape[axis] > 1 for axis in range(rank)]
-            for read in self._values.reads
-        ]
-        self._text = KernelText(kernel, self._title(), self._values, self._is_array)
+        factors = {self._rows.uid: self._row_strides(), self._matrix.uid: self._matrix_strides()}
+        self._operands = Operands(kernel, self._values.reads, factors)
+        self._text = KernelText(kernel, self._title(), self._values, self._operands.is_array)
 
     def code(self) -> KernelCode:
         """Return the code."""
@@ -368,7 +365,7 @@ class _Writer:
             text.ended(),
             text.lines,
             reads,
-            (*map(self._strides, range(len(reads))), self._distances(self._result, self._kernel.order)),
+            (*self._operands.strides, distances(self._result.shape, self._kernel.order)),
             length,
             max(1, work // length),
             blocked=(self._blocked(index),) if self._is_packed else (),
@@ -545,7 +542,8 @@ class _Writer:
         target = f"{values.name(self._result)}[{self._place} * {self._product.columns} + {self._column}]"
         left = target if self._result is self._anchor else f"{self._type} {values.name(self._anchor)}"
         text.compute(self._anchor, f"{left} = sums[{sums} + i];")
-        for node, line in values.lines(self._kernel.nodes[1:], target, self._offset):
+        offset = partial(self._operands.offset, row=self._place, column=self._column)
+        for node, line in values.lines(self._kernel.nodes[1:], target, offset):
             text.compute(node, line)
 
     @property
@@ -568,37 +566,16 @@ class _Writer:
             return Blocked(index, (0, 1, 2), 1, operation.pack_operand)
         return Blocked(index, _FILTERS_LAST if isinstance(operation, Conv2d) else (0, 1))
 
-    def _is_array(self, index: int) -> bool:
-        is_factor = self._values.reads[index].uid in (self._rows.uid, self._matrix.uid)
-        return is_factor or self._offset(index) is not None
+    def _row_strides(self) -> Strides:
+        rows = self._rows
+        if _has_strides(rows, self._matrix, self._kernel):
+            return self._in_place(rows)
+        is_last = len(rows.shape) == 4 and rows.uid in self._kernel.channels_last
+        return distances(rows.shape, PIXEL_BY_PIXEL if is_last else range(len(rows.shape)))
 
-    def _offset(self, index: int) -> str | None:
-        """Return the position of an element of an operand as a C expression; None if the operand has one element."""
-        present, shape = self._present[index], self._result.shape
-        *outer, inner = self._kernel.order
-        if not any(present):
-            return None
-        step = shape[inner] if present[inner] else 1
-        rows = offset([(shape[axis], present[axis]) for axis in outer], self._place, step)
-        return " + ".join([term for term in (rows, self._column if present[inner] else "") if term])
+    def _matrix_strides(self) -> Strides:
+        return () if self._is_packed else self._in_place(self._matrix)
 
-    def _strides(self, index: int) -> tuple[tuple[int, int], ...]:
-        """Return (axis of the operand, distance in elements) for the axes along which an operand has elements."""
-        read, result = self._values.reads[index], self._result
-        if read is self._matrix:
-            return () if self._is_packed else self._in_place(read)
-        if read is self._rows and _has_strides(self._rows, self._matrix, self._kernel):
-            return self._in_place(read)
-        if read is self._rows:
-            is_last = len(read.shape) == 4 and read.uid in self._kernel.channels_last
-            return self._distances(read, PIXEL_BY_PIXEL if is_last else range(len(read.shape)))
-        missing, present = len(result.shape) - len(read.shape), self._present[index]
-        return distances([(axis - missing, result.shape[axis]) for axis in self._kernel.order if present[axis]])
-
-    def _in_place(self, node: Expr) -> tuple[tuple[int, int], ...]:
-        """Return the distances of matrices that are read where they are."""
+    def _in_place(self, node: Expr) -> Strides:
+        """Return the strides of matrices that are read where they are."""
         return tuple([(axis, step) for axis, step in enumerate(_apart(node, self._kernel)) if node.shape[axis] > 1])
-
-    @staticmethod
-    def _distances(node: Expr, order: Iterable[int]) -> tuple[tuple[int, int], ...]:
-        return distances([(axis, node.shape[axis]) for axis in order])

@@ -21,7 +21,7 @@ from explorer.core.ir.expr import Expr
 from explorer.core.types.tensor_type import Shape
 from explorer.ops.base import EXPENSIVE, Elementwise, c_literal
 from explorer.plan.codegen.elements import BOOLEAN, TYPES, c_expression, computed_dtype, is_numeric, suffix
-from explorer.plan.codegen.indexing import distances
+from explorer.plan.codegen.indexing import Strides, distances
 from explorer.plan.codegen.kernel_code import KernelSpec, Operands
 from explorer.plan.codegen.values import Values
 
@@ -258,13 +258,13 @@ class RowLines:
         # Any nonzero byte of a boolean array is true, and 1 as a number, as in NumPy.
         return f"({name} != 0)" if read.as_number and read.node.dtype == BOOLEAN else name
 
-    def strides(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+    def strides(self) -> tuple[Strides, ...]:
         """Return (axis, distance in elements) for the axes along which each operand, and the result, has elements."""
         shape = self.result.node.shape
         order = self._order if len(shape) == len(self._order) else range(len(shape))
-        return (*map(self._strides_of, self.values.reads), distances((axis, shape[axis]) for axis in order))
+        return (*map(self._strides_of, self.values.reads), distances(shape, order))
 
-    def _strides_of(self, operand: Expr) -> tuple[tuple[int, int], ...]:
+    def _strides_of(self, operand: Expr) -> Strides:
         rank = next(
             len(line.node.shape) if isinstance(line.node.operation, Elementwise) else len(self._rows.shape)
             for line, read in self._reading()
@@ -274,7 +274,7 @@ class RowLines:
         aligned = [axis for axis in range(len(shape)) if rank == len(shape) or axis not in axes]
         present = self._present(operand, rank)
         missing = len(aligned) - len(operand.shape)
-        return distances((aligned.index(axis) - missing, shape[axis]) for axis in self._order if present[axis])
+        return distances(operand.shape, [aligned.index(axis) - missing for axis in self._order if present[axis]])
 
     def _reading(self) -> list[tuple[Line, Read]]:
         """Return each operand from outside with each line that reads it."""

@@ -27,6 +27,7 @@ from explorer.ops.nn.kernels.pooling_tiles import WindowOperation
 from explorer.ops.nn.kernels.window import Window
 from explorer.ops.nn.pooling import AvgPool2d, MaxPool2d
 from explorer.plan.codegen.elements import BOOLEAN, TYPES, expression_obstacle, suffix
+from explorer.plan.codegen.indexing import Strides
 from explorer.plan.codegen.kernel_code import PIXEL_BY_PIXEL, KernelCode, KernelSpec, Obstacle
 from explorer.plan.codegen.kernel_text import KernelText, counted
 from explorer.plan.codegen.values import Values
@@ -447,7 +448,7 @@ class _Writer:
             index_of = {0: f"row / {rows}", 1: "i", 2: f"row % {rows}" if n > 1 else "row", 3: "column"}
         return " + ".join([_times(index_of[axis], step) for axis, step in sorted(steps.items())])
 
-    def _strides(self, node: Expr) -> tuple[tuple[int, int], ...]:
+    def _strides(self, node: Expr) -> Strides:
         """Return (axis, distance in elements) for the axes of an operand that are longer than one."""
         return tuple([(axis, step) for axis, step in self._steps(node).items() if node.shape[axis] > 1])
 
