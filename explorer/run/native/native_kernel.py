@@ -172,9 +172,15 @@ def arranged(array: Array, required: Sequence[tuple[int, int]]) -> Array:
     if array.flags.aligned and all(array.strides[axis] == step * array.itemsize for axis, step in required):
         return array
     distance = dict(required)
-    order = sorted(range(array.ndim), key=lambda axis: distance.get(axis, 0), reverse=True)
-    copy: Array = array.transpose(order).copy()
-    return copy.transpose(np.argsort(order))
+    steps = [distance.get(axis, 0) for axis in range(array.ndim)]
+    ends = [(max(size, 1) - 1) * step for size, step in zip(array.shape, steps, strict=True)]
+    # distances of a view can be negative or 0, or leave gaps, which the code skips
+    memory = np.empty(1 + sum(map(abs, ends)), array.dtype)
+    first = -sum([min(end, 0) for end in ends])
+    strides = [step * array.itemsize for step in steps]
+    copy: Array = np.ndarray(array.shape, array.dtype, memory, first * array.itemsize, strides)
+    np.copyto(copy, array)
+    return copy
 
 
 def in_blocks(array: Array, blocked: Blocked) -> Array:

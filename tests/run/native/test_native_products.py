@@ -143,6 +143,31 @@ def test_stacks_of_matrices_are_read_where_they_are(compiler: None) -> None:
         assert kernel.is_view or kernel.code
 
 
+VIEWS_OF_MATRICES: dict[str, Callable[[ex.Expr], ex.Expr]] = {
+    "columns": lambda x: x[..., 20:50],
+    "every other row": lambda x: x[:, ::2],
+    "reversed rows": lambda x: x[:, ::-1],
+    "transposed columns": lambda x: ex.transpose(x[..., 20:50], (0, 2, 1)),
+    "the same matrix": lambda x: ex.broadcast_to(x[:1], x.shape),
+}
+
+
+@pytest.mark.spec("K-1")
+@pytest.mark.parametrize("name", VIEWS_OF_MATRICES)
+def test_views_of_inputs_with_another_layout_in_each_run(name: str, compiler: None) -> None:
+    """The code reads matrices where they are in row-major inputs, and copies of other inputs in the same way."""
+    view = VIEWS_OF_MATRICES[name]
+    array = RNG.normal(size=(3, 40, 64)).astype(np.float32)
+    viewed = ex.evaluate(view(ex.tensor(array)))
+    factors = constant(3, viewed.shape[-1], 48)
+    x, program = planned(array.shape, lambda x: ex.relu(view(x) @ factors))
+    assert product_of(program).length == 3
+    unaligned = np.frombuffer(b"\0" + array.tobytes(), np.uint8)[1:].view(np.float32).reshape(array.shape)
+    expected = np.maximum(viewed @ ex.evaluate(factors), 0)
+    for layout in (array, np.asfortranarray(array), unaligned, array[:, ::-1].copy()[:, ::-1], array):
+        np.testing.assert_allclose(run(program, x, layout), expected, 1e-4, 1e-4)
+
+
 @pytest.mark.spec("K-1")
 def test_a_convolution_copies_bands_of_images_with_padding() -> None:
     filters = constant(64, 128, 3, 3)
