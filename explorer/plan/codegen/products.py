@@ -83,48 +83,85 @@ _BLAS_COPIES = 16
 """minimum number of rows for which BLAS copies a transposed matrix, too"""
 
 
-class _Product(NamedTuple):
-    """Rows of numbers and a matrix, and how the rows are found in the first operand."""
+class _Rows(NamedTuple):
+    """Distances in memory, in numbers, of the rows of a product and of the numbers in a row.
 
-    images: int
-    """number of images, each with the same number of rows"""
-    rows: int
-    """number of rows of an image"""
-    columns: int
+    A row consists of parts: those of a window are its rows of pixels.
+    """
+
+    across: int
+    """number of rows in a line: the windows that are side by side, or all rows of a matrix"""
+    down: int
+    """distance of lines"""
+    right: int
+    """distance of rows in a line"""
     parts: int
-    """number of parts of a row; the numbers of a part are adjacent"""
+    apart: int
+    """distance of the parts of a row; 0 if there is one"""
     depth: int
     """numbers in a part"""
-    size: tuple[int, int]
+    stride: int
+    """distance of the numbers in a part"""
+    added: int
+    """approximate count of the numbers that a row reads, and the row before does not"""
+
+    @property
+    def length(self) -> int:
+        """Numbers in a row."""
+        return self.parts * self.depth
+
+
+class _Band(NamedTuple):
+    """Copy of the pixels that some lines of windows cover in an image, with padding."""
+
+    image: tuple[int, int]
     """rows and columns of pixels of an image"""
     channels: int
     """numbers in a pixel"""
+    down: int
+    """number of lines of windows"""
     across: int
-    """number of windows in a row of windows"""
-    strides: tuple[int, int] = (1, 1)
-    padding: tuple[int, int] = (0, 0)
+    """number of windows in a line"""
+    window: tuple[int, int]
+    strides: tuple[int, int]
+    padding: tuple[int, int]
     """rows above and columns left of an image that are zeros"""
-    window: tuple[int, int] = (1, 1)
-    copies: bool = False
-    """whether bands of the images are copied"""
-    is_winograd: bool = False
+    is_winograd: bool
     """whether the windows are the 4×4 pixels of tiles of Winograd's method"""
-    apart: tuple[int, int] | None = None
-    """distances of the rows of a matrix, and of the numbers in a row; None for windows"""
 
     @property
-    def is_stack(self) -> bool:
-        """Whether several matrices are multiplied, each by its own matrix."""
-        return self.apart is not None and self.images > 1
+    def columns(self) -> int:
+        """Number of columns of pixels."""
+        return (self.across - 1) * self.strides[1] + self.window[1]
+
+    def rows(self, lines: int) -> int:
+        """Return the number of rows of pixels that some lines of windows cover."""
+        return (lines - 1) * self.strides[0] + self.window[0]
+
+    def lines(self, numbers: int) -> int:
+        """Return the maximum number of lines of windows that a copy of ``numbers`` numbers covers; < 1 if none fits."""
+        return (numbers // (self.columns * self.channels) - self.window[0]) // self.strides[0] + 1
+
+
+class _Product(NamedTuple):
+    """Size of a product of rows of numbers and a matrix, and how the code reads the rows."""
+
+    images: int
+    """number of images, or of matrices in a stack, each with the same number of rows"""
+    rows: int
+    """number of rows of an image"""
+    columns: int
+    read: _Rows
+    """rows in the first operand, or in the band"""
+    band: _Band | None = None
+    """the copy that the code reads; None if it reads the operand"""
+    is_stack: bool = False
+    """whether each matrix of a stack is multiplied by its own matrix"""
 
     @property
-    def padded(self) -> int:
-        """Number of columns of pixels in a band, or in an image that is not copied."""
-        return (self.across - 1) * self.strides[1] + self.window[1] if self.copies else self.size[1]
-
-    def lines(self, windows: int) -> int:
-        """Return the number of rows of pixels that some rows of windows cover."""
-        return (windows - 1) * self.strides[0] + self.window[0]
+    def winograd(self) -> _Band | None:
+        """The band if its windows are those of Winograd's method."""
+        return self.band if self.band is not None and self.band.is_winograd else None
 
 
 def product_code(kernel: KernelSpec) -> KernelCode | None:
@@ -154,11 +191,11 @@ def product_code(kernel: KernelSpec) -> KernelCode | None:
     product = _product_of(kernel)
     if product is None:
         return None
-    if operands[0].uid in used and (product.copies or _has_strides(operands[0], operands[1], kernel)):
+    if operands[0].uid in used and (product.band is not None or _has_strides(operands[0], operands[1], kernel)):
         return None
     if _varies(operands[1], kernel) and product.images * product.rows < _FEW_ROWS:
         return None
-    if product.parts * product.depth >= _DEPTH and product.images * product.rows >= _MANY_ROWS:
+    if product.read.length >= _DEPTH and product.images * product.rows >= _MANY_ROWS:
         return None
     if (product.is_stack or _is_copied(operands[1], kernel)) and not _pays(product, kernel):
         return None
@@ -167,46 +204,34 @@ def product_code(kernel: KernelSpec) -> KernelCode | None:
 
 def _product_of(kernel: KernelSpec) -> _Product | None:
     anchor = kernel.nodes[0]
-    operation, (left, right) = anchor.operation, kernel.operands(anchor)
-    if isinstance(operation, Matmul):
-        return _product_of_matrices(kernel, left, right)
-    if not isinstance(operation, Conv2d) or tuple(kernel.order) != PIXEL_BY_PIXEL:
-        return None
-    window = operation.window(right.shape)
-    (h, w), strides, ((above, below), (before, after)) = window.size, window.strides, window.padding
+    left, right = kernel.operands(anchor)
+    if isinstance(anchor.operation, Conv2d):
+        return _product_of_windows(kernel, anchor.operation, left, right)
+    return _product_of_matrices(kernel, left, right)
+
+
+def _product_of_windows(kernel: KernelSpec, operation: Conv2d, images: Expr, filters: Expr) -> _Product | None:
+    window = operation.window(filters.shape)
     if operation.groups > 1 or window.dilation != (1, 1):
         return None
-    images, channels, *size = left.shape
-    rows, across = anchor.shape[2:]
-    if isinstance(operation, WinogradConv2d):
-        if _varies(right, kernel):
+    (h, w), (down, right), ((above, below), (before, after)) = window.size, window.strides, window.padding
+    count, channels, height, width = images.shape
+    columns, rows, across = kernel.nodes[0].shape[1:]
+    is_winograd = isinstance(operation, WinogradConv2d)
+    if is_winograd:
+        if _varies(filters, kernel):
             return None
-        rows, across, h, w, strides = -(-rows // 2), -(-across // 2), 4, 4, (2, 2)
-    copies = (
-        isinstance(operation, WinogradConv2d)
-        or left.uid not in kernel.channels_last
-        or bool(above or below or before or after)
-    )
-    product = _Product(
-        images,
-        rows * across,
-        right.shape[0],
-        h,
-        w * channels,
-        (size[0], size[1]),
-        channels,
-        across,
-        (strides[0], strides[1]),
-        (above, before),
-        (h, w),
-        copies,
-        isinstance(operation, WinogradConv2d),
-    )
-    if product.is_winograd and _together(product, anchor) < 1:
-        return None
-    if copies and product.lines(1) * product.padded * channels * anchor.dtype.itemsize > _BAND:
-        return None
-    return product
+        rows, across, h, w, down, right = -(-rows // 2), -(-across // 2), 4, 4, 2, 2
+    band = None
+    if is_winograd or images.uid not in kernel.channels_last or any((above, below, before, after)):
+        band = _Band((height, width), channels, rows, across, (h, w), (down, right), (above, before), is_winograd)
+        itemsize = images.dtype.itemsize
+        if band.lines(_BAND // itemsize) < 1 or (is_winograd and _together(band, columns, itemsize) < 1):
+            return None
+        width = band.columns
+    line, step = width * channels, down * channels
+    read = _Rows(across, down * line, right * channels, h, line if h > 1 else 0, w * channels, 1, step)
+    return _Product(count, rows * across, columns, read, band)
 
 
 def _varies(node: Expr, kernel: KernelSpec) -> bool:
@@ -220,13 +245,18 @@ def _product_of_matrices(kernel: KernelSpec, left: Expr, right: Expr) -> _Produc
     columns = right.shape[-1]
     if outer and len(right.shape) == 2:
         rows *= math.prod(outer)
-        return _Product(1, rows, columns, 1, depth, (1, rows), depth, rows, apart=(depth, 1))
+        return _Product(1, rows, columns, _rows_of_matrix(rows, depth, depth, 1))
     if left.shape[:-2] != right.shape[:-2]:
         return None
     *_, down, along = _apart(left, kernel)
     if along > 1 and left.type.nbytes > _TRANSPOSED:
         return None
-    return _Product(math.prod(outer), rows, columns, 1, depth, (1, rows), depth, rows, apart=(down, along))
+    stacked = math.prod(outer)
+    return _Product(stacked, rows, columns, _rows_of_matrix(rows, depth, down, along), is_stack=stacked > 1)
+
+
+def _rows_of_matrix(rows: int, depth: int, right: int, stride: int) -> _Rows:
+    return _Rows(rows, rows * depth, right, 1, 0, depth, stride, depth)
 
 
 def _apart(node: Expr, kernel: KernelSpec) -> tuple[int, ...]:
@@ -278,14 +308,9 @@ def _block(node: Expr) -> int:
     return _BLOCK_BYTES // node.dtype.itemsize
 
 
-def _together(product: _Product, anchor: Expr) -> int:
+def _together(band: _Band, columns: int, itemsize: int) -> int:
     """Return the maximum number of tiles of Winograd's method whose numbers and products are on the thread's stack."""
-    return _TILES // (16 * (product.channels + _group(product)) * anchor.dtype.itemsize)
-
-
-def _group(product: _Product) -> int:
-    """Return the number of columns whose products are computed together."""
-    return min(_GROUP, product.columns)
+    return _TILES // (16 * (band.channels + min(_GROUP, columns)) * itemsize)
 
 
 class _Parts(NamedTuple):
@@ -302,18 +327,17 @@ class _Parts(NamedTuple):
 
 def _parts_of(product: _Product, block: int) -> _Parts:
     """Return the parts of a product whose blocks have ``block`` columns."""
-    numbers = _BAND // _BLOCK_BYTES * block
-    if product.copies:
-        most = (numbers // (product.padded * product.channels) - product.window[0]) // product.strides[0] + 1
-        down = product.rows // product.across
-        if product.is_winograd:  # threads share bands only
-            most = min(most, -(-down // _BANDS))
-        rows = _even(down, max(1, most)) * product.across
+    numbers, band = _BAND // _BLOCK_BYTES * block, product.band
+    if band is not None:
+        most = band.lines(numbers)
+        if band.is_winograd:  # threads share bands only
+            most = min(most, -(-band.down // _BANDS))
+        rows = _even(band.down, max(1, most)) * band.across
     else:
-        most = 2 * numbers // (product.channels * product.strides[0] * _ROWS)
+        most = 2 * numbers // (product.read.added * _ROWS)
         rows = _even(-(-product.rows // _ROWS), max(1, most)) * _ROWS
     bands, blocks = -(-product.rows // rows), -(-product.columns // block)
-    is_whole = product.is_winograd or product.is_stack
+    is_whole = product.winograd is not None or product.is_stack
     groups = _PARTS if product.images * bands < _PARTS and not is_whole else 1
     columns = max(-(-blocks // groups), min(_WIDE, blocks)) * block
     return _Parts(rows, bands, columns, -(-product.columns // columns))
@@ -337,7 +361,8 @@ class _Writer:
         self._parts = _parts_of(product, self._block)
         self._is_copied = _is_copied(self._matrix, kernel)
         """whether the code copies the matrix in blocks"""
-        self._is_packed = not product.apart or (len(self._matrix.shape) == 2 and not _varies(self._matrix, kernel))
+        is_matrix = len(self._matrix.shape) == 2 and not _varies(self._matrix, kernel)
+        self._is_packed = is_matrix or isinstance(self._anchor.operation, Conv2d)
         """whether the matrix is passed as a copy in blocks"""
         factors = {self._rows.uid: self._row_strides(), self._matrix.uid: self._matrix_strides()}
         self._operands = Operands(kernel, self._values.reads, factors)
@@ -346,19 +371,19 @@ class _Writer:
     def code(self) -> KernelCode:
         """Return the code."""
         text, product, parts, reads = self._text, self._product, self._parts, self._values.reads
-        if product.copies:
-            lines = product.lines(parts.rows // product.across)
-            text.add(f"{self._type} band[{lines} * {product.padded} * {product.channels}];")
+        if (band := product.band) is not None:
+            rows = band.rows(parts.rows // band.across)
+            text.add(f"{self._type} band[{rows} * {band.columns} * {band.channels}];")
             if parts.groups > 1:
                 text.add("int64_t copied = -1;")
         if self._is_copied:
-            depth, whole = product.depth, -(-product.columns // self._block) * self._block
+            depth, whole = product.read.depth, -(-product.columns // self._block) * self._block
             text.add(f"_Alignas({_BLOCK_BYTES}) {self._type} blocks[{depth} * {whole}];")
             if not self._product.is_stack:
                 self._copy_matrix()
-        self._compute_tiles() if product.is_winograd else self._compute_rows()
+        self._compute_rows() if product.winograd is None else self._compute_tiles(product.winograd)
         length = product.images * parts.bands * parts.groups
-        work = self._anchor.tensor_type.size * product.parts * product.depth // _ELEMENT
+        work = self._anchor.tensor_type.size * product.read.length // _ELEMENT
         index = [read.uid for read in reads].index(self._matrix.uid)
         return KernelCode(
             self._kernel.name,
@@ -375,7 +400,7 @@ class _Writer:
     def _title(self) -> str:
         product, following = self._product, self._kernel.nodes[1:]
         others = f" and {counted(following)}" if following else ""
-        rows, depth = product.images * product.rows, product.parts * product.depth
+        rows, depth = product.images * product.rows, product.read.length
         sizes = f"{rows}×{depth} and {depth}×{product.columns}"
         return f"{self._anchor.operation.name} as a product of {sizes} numbers{others}"
 
@@ -405,19 +430,20 @@ class _Writer:
             last = f"least(first + {parts.rows}, {product.rows})"
         text.add(f"const int64_t first = {first}, last = {last};")
         if product.images > 1:
-            image = f"image * ({product.size[0]} * {product.size[1]} * {product.channels})"
-            if product.apart:
-                image = self._image(self._rows)
+            image = self._image(self._rows)
             text.add(f"const {self._type} *source = {self._values.name(self._rows)} + {image};")
         if self._product.is_stack and self._is_copied:
             self._copy_matrix()
         elif self._product.is_stack:
             text.add(f"const {self._type} *matrix = {self._values.name(self._matrix)} + {self._image(self._matrix)};")
-        if product.copies:
-            self._copy_band(band)
+        if product.band is not None:
+            self._copy_band(product.band, band)
 
     def _image(self, node: Expr) -> str:
-        """Return the position of a matrix in a stack as a C expression."""
+        """Return the position of an image, or of a matrix in a stack, as a C expression."""
+        if not self._product.is_stack:
+            _, channels, height, width = node.shape
+            return f"image * ({height} * {width} * {channels})"
         terms, after = [], 1
         axes: list[tuple[int, int]] = []
         for size, apart in zip(node.shape[:-2], _apart(node, self._kernel), strict=False):
@@ -436,24 +462,25 @@ class _Writer:
         if self._product.is_stack:
             matrix = f"{matrix} + {self._image(self._matrix)}"
         *_, down, right = _apart(self._matrix, self._kernel)
-        arguments = f"{matrix}, {product.depth}, {product.columns}, {down}, {right}"
+        arguments = f"{matrix}, {product.read.depth}, {product.columns}, {down}, {right}"
         self._text.add(f"blocks_{self._type}(blocks, {arguments});")
 
-    def _copy_band(self, band: str) -> None:
-        text, product, parts = self._text, self._product, self._parts
-        above, before = product.padding
-        pixel, channel = product.channels, 1
+    def _copy_band(self, band: _Band, number: str) -> None:
+        """Add the lines that copy a band, whose number is a C expression."""
+        text, parts = self._text, self._parts
+        above, before = band.padding
+        pixel, channel = band.channels, 1
         if self._rows.uid not in self._kernel.channels_last:
-            pixel, channel = 1, math.prod(product.size)
-        image = "source" if product.images > 1 else self._values.name(self._rows)
-        top = f"first / {product.across} * {product.strides[0]} - {above}"
-        lines = product.lines(parts.rows // product.across)
-        sizes = (lines, *product.size, product.channels, before, product.padded, pixel, channel)
+            pixel, channel = 1, math.prod(band.image)
+        image = "source" if self._product.images > 1 else self._values.name(self._rows)
+        top = f"first / {band.across} * {band.strides[0]} - {above}"
+        rows = band.rows(parts.rows // band.across)
+        sizes = (rows, *band.image, band.channels, before, band.columns, pixel, channel)
         if parts.groups > 1:
-            depth = text.open(f"if (copied != {band})")
+            depth = text.open(f"if (copied != {number})")
         text.add(f"band_{self._type}(band, {image}, {top}, {', '.join(map(str, sizes))});")
         if parts.groups > 1:
-            text.add(f"copied = {band};")
+            text.add(f"copied = {number};")
             text.close(depth)
 
     # -- tiles -------------------------------------------------------------------------------------------------------
@@ -480,18 +507,18 @@ class _Writer:
             length = str(self._product.columns)
         self._finish(sums, length)
 
-    def _compute_tiles(self) -> None:
+    def _compute_tiles(self, band: _Band) -> None:
         """Add the loops over tiles of 2×2 results of Winograd's method."""
         text, product, kind = self._text, self._product, self._type
-        channels, columns, group = product.channels, product.columns, _group(product)
+        channels, columns, group = band.channels, product.columns, min(_GROUP, product.columns)
         # as many tiles at once as fit onto the thread's stack
-        most = _even(self._parts.rows, _together(product, self._anchor))
+        most = _even(self._parts.rows, _together(band, columns, self._anchor.dtype.itemsize))
         text.add(f"{kind} numbers[16 * {most} * {channels}], products[16 * {most} * {group}], sums[4 * {group}];")
         text.loop("part", "stop", "start")
         self._find_part()
         text.open(f"for (int64_t tile = first; tile < last; tile += {most})")
         text.add(f"const int64_t count = least({most}, last - tile);")
-        sizes = f"{most}, {product.across}, {product.padded}, {channels}"
+        sizes = f"{most}, {band.across}, {band.columns}, {channels}"
         text.compute(self._anchor, f"winograd_pixels_{kind}(numbers, band, tile - first, count, {sizes});")
         text.open(f"for (int64_t column = 0; column < {columns}; column += {group})")
         right = f"least(column + {group}, {columns})"
@@ -501,8 +528,8 @@ class _Writer:
         sums = f"products + (each - tile) * {group}, {most}, {group}"
         text.compute(self._anchor, f"winograd_sums_{kind}(sums, {sums});")
         text.loop("pixel", 4)
-        text.add(f"const int64_t row = each / {product.across} * 2 + pixel / 2;")
-        text.add(f"const int64_t right = each % {product.across} * 2 + pixel % 2;")
+        text.add(f"const int64_t row = each / {band.across} * 2 + pixel / 2;")
+        text.add(f"const int64_t right = each % {band.across} * 2 + pixel % 2;")
         rows, across = self._anchor.shape[2:]
         text.open(f"if (row < {rows} && right < {across})")
         image = f"image * {rows} + row" if product.images > 1 else "row"
@@ -511,26 +538,18 @@ class _Writer:
 
     def _multiply(self) -> None:
         """Add the lines that compute the sums of a tile."""
-        text, product = self._text, self._product
-        source = self._values.name(self._rows)
-        if product.copies or product.images > 1:
-            source = "band" if product.copies else "source"
+        text, read, name = self._text, self._product.read, self._values.name
+        source, row, end = "source" if self._product.images > 1 else name(self._rows), "tile", "last"
+        if self._product.band is not None:
+            source, row, end = "band", "tile - first", "last - first"
         text.add(f"const {self._type} *numbers[ROWS];")
-        row, end = ("tile - first", "last - first") if product.copies else ("tile", "last")
-        down, right = product.strides[0] * product.padded * product.channels, product.strides[1] * product.channels
-        stride = 1
-        if product.apart:
-            right, stride = product.apart
-        text.add(f"windows_{self._type}(numbers, {source}, {row}, {end}, {product.across}, {down}, {right});")
-        apart = product.padded * product.channels if product.parts > 1 else 0
-        total = product.parts * product.depth
-        matrix = (
-            "blocks" if self._is_copied else "matrix" if self._product.is_stack else self._values.name(self._matrix)
-        )
-        place, block, step = f"{matrix} + column * {total}", total * self._block, self._block
+        lines = f"{read.across}, {read.down}, {read.right}"
+        text.add(f"windows_{self._type}(numbers, {source}, {row}, {end}, {lines});")
+        matrix = "blocks" if self._is_copied else "matrix" if self._product.is_stack else name(self._matrix)
+        place, block, step = f"{matrix} + column * {read.length}", read.length * self._block, self._block
         if not self._is_packed and not self._is_copied:
             place, block, step = f"{matrix} + column", self._block, _apart(self._matrix, self._kernel)[-2]
-        sizes = f"{product.parts}, {apart}, {product.depth}, {stride}"
+        sizes = f"{read.parts}, {read.apart}, {read.depth}, {read.stride}"
         arguments = f"{sizes}, {place}, {block}, {step}, width, tile - first"
         text.compute(self._anchor, f"product_{self._type}(sums, numbers, {arguments});")
 
@@ -549,12 +568,12 @@ class _Writer:
     @property
     def _place(self) -> str:
         """Row of the result."""
-        return "place" if self._product.images > 1 or self._product.is_winograd else "row"
+        return "place" if self._product.images > 1 or self._product.winograd is not None else "row"
 
     @property
     def _column(self) -> str:
         """Column of the result."""
-        in_blocks = self._product.columns % self._block == 0 and not self._product.is_winograd
+        in_blocks = self._product.columns % self._block == 0 and self._product.winograd is None
         return f"column + block * {self._block} + i" if in_blocks else "column + i"
 
     # -- operands ----------------------------------------------------------------------------------------------------
