@@ -45,16 +45,18 @@ class KernelSpec(NamedTuple):
         return self.nodes[-1]
 
 
-class Blocked(NamedTuple):
-    """Operand that is passed as a copy in blocks of columns."""
+class OperandCopy(NamedTuple):
+    """Operand that is passed as a copy in another memory layout; a constant is copied once."""
 
     operand: int
     """index of the operand"""
     order: tuple[int, ...]
-    """axes from the outermost to the innermost; the last are the columns"""
+    """axes from the outermost to the innermost"""
+    has_blocks: bool = False
+    """whether the columns, the innermost axis, are divided into blocks of 64 bytes"""
     stacked: int = 0
-    """number of outermost axes that count matrices"""
-    pack: Callable[[Array], Array] | None = None
+    """number of outermost axes that count matrices, each of which is divided"""
+    transform: Callable[[Array], Array] | None = None
     """function that transforms the operand before"""
 
 
@@ -69,18 +71,15 @@ class KernelCode:
     reads: tuple[Expr, ...]
     """operands whose addresses are passed, in order; the address of the result follows"""
     strides: tuple[Strides, ...]
-    """memory layout that the code requires of each operand and the result"""
+    """memory layout that the code requires of each operand that is not packed, and of the result"""
     length: int
     """number of elements, or of rows, which a call with 0 and this number computes"""
     row: int
     """number of elements that each of them computes"""
     is_flat: bool = False
     """whether the code is one loop, so that any common memory layout of operands and result is possible"""
-    packed: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """(index of an operand, its axes from the outermost to the innermost) for operands that are passed as a copy in
-    this order; a constant is copied once"""
-    blocked: tuple[Blocked, ...] = ()
-    """matrices that are passed as a copy in blocks of 64 bytes of columns; a constant is copied once"""
+    packed: tuple[OperandCopy, ...] = ()
+    """operands that are passed as copies"""
     is_product: bool = False
     """whether the code adds the products of a matrix product or convolution"""
     columns: int = 0
@@ -117,8 +116,8 @@ class StepFunction:
     """operands of products, products, and indices of outputs of the body"""
     length: int = 0
     """number of parts that a call computes in one step; 0 if a call computes any number of steps"""
-    blocked: tuple[Blocked, ...] = ()
-    """matrices that are passed as a copy in blocks of columns"""
+    packed: tuple[OperandCopy, ...] = ()
+    """operands that are passed as copies"""
 
 
 class ScanBody(NamedTuple):

@@ -23,7 +23,7 @@ from explorer.ops.nn.conv_winograd import WinogradConv2d
 from explorer.ops.nn.kernels.window import Window
 from explorer.plan.codegen.elements import TYPES
 from explorer.plan.codegen.indexing import distances
-from explorer.plan.codegen.kernel_code import PIXEL_BY_PIXEL, KernelCode, KernelSpec
+from explorer.plan.codegen.kernel_code import PIXEL_BY_PIXEL, KernelCode, KernelSpec, OperandCopy
 from explorer.plan.codegen.kernel_text import KernelText, counted
 from explorer.plan.codegen.operands import Operands
 from explorer.plan.codegen.values import Values
@@ -158,10 +158,12 @@ class _Writer:
         """number of filters that a part computes"""
         self._sections = -(-self._rows // self._section)
         """number of sections into which threads divide the filters of a group"""
+        self._is_packed = math.prod(window.size) > 1 and self._filters.shape[1] > 1
+        """whether the filters are passed as a copy; otherwise, the copy would be the same"""
         order = PIXEL_BY_PIXEL if self._images.uid in kernel.channels_last else _ROW_BY_ROW
         factors = {
             self._images.uid: distances(self._images.shape, order),
-            self._filters.uid: distances(self._filters.shape, _CHANNELS_LAST),
+            self._filters.uid: () if self._is_packed else distances(self._filters.shape, _ROW_BY_ROW),
         }
         self._operands = Operands(kernel, self._values.reads, factors)
         self._text = KernelText(kernel, self._title(), self._values, self._operands.is_array)
@@ -191,7 +193,6 @@ class _Writer:
         length = self._number * self._bands * self._sections
         work = self._anchor.tensor_type.size * size // _WORK
         index = [read.uid for read in reads].index(self._filters.uid)
-        is_copied = size > depth > 1
         return KernelCode(
             self._kernel.name,
             text.ended(),
@@ -200,7 +201,7 @@ class _Writer:
             (*self._operands.strides, distances(self._result.shape, _ROW_BY_ROW)),
             length,
             max(1, work // length),
-            packed=((index, _CHANNELS_LAST),) if is_copied else (),
+            packed=(OperandCopy(index, _CHANNELS_LAST),) if self._is_packed else (),
             is_product=True,
         )
 

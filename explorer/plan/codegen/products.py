@@ -26,7 +26,7 @@ from explorer.ops.nn.conv import Conv2d, DirectConv2d
 from explorer.ops.nn.conv_winograd import WinogradConv2d
 from explorer.plan.codegen.elements import BOOLEAN, TYPES, expression_obstacle
 from explorer.plan.codegen.indexing import Strides, distances
-from explorer.plan.codegen.kernel_code import PIXEL_BY_PIXEL, Blocked, KernelCode, KernelSpec
+from explorer.plan.codegen.kernel_code import PIXEL_BY_PIXEL, KernelCode, KernelSpec, OperandCopy
 from explorer.plan.codegen.kernel_text import KernelText, counted
 from explorer.plan.codegen.operands import Operands
 from explorer.plan.codegen.planes import planes_code
@@ -393,7 +393,7 @@ class _Writer:
             (*self._operands.strides, distances(self._result.shape, self._kernel.order)),
             length,
             max(1, work // length),
-            blocked=(self._blocked(index),) if self._is_packed else (),
+            packed=(self._packed(index),) if self._is_packed else (),
             is_product=True,
         )
 
@@ -578,12 +578,12 @@ class _Writer:
 
     # -- operands ----------------------------------------------------------------------------------------------------
 
-    def _blocked(self, index: int) -> Blocked:
+    def _packed(self, index: int) -> OperandCopy:
         """Return how the matrix, the operand ``index``, is copied in blocks of columns."""
         operation = self._anchor.operation
         if isinstance(operation, WinogradConv2d):
-            return Blocked(index, (0, 1, 2), 1, operation.pack_operand)
-        return Blocked(index, _FILTERS_LAST if isinstance(operation, Conv2d) else (0, 1))
+            return OperandCopy(index, (0, 1, 2), has_blocks=True, stacked=1, transform=operation.pack_operand)
+        return OperandCopy(index, _FILTERS_LAST if isinstance(operation, Conv2d) else (0, 1), has_blocks=True)
 
     def _row_strides(self) -> Strides:
         rows = self._rows

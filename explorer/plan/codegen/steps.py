@@ -152,7 +152,7 @@ class _Steps:
         )
         if code is None:
             return node
-        return StepFunction(code.name, code.text, code.lines, code.reads, (node,), code.length, code.blocked)
+        return StepFunction(code.name, code.text, code.lines, code.reads, (node,), code.length, code.packed)
 
 
 def _is_part_of_rows(operation: Slice, shape: Shape) -> bool:

@@ -28,7 +28,7 @@ from explorer.ops.nn.kernels.window import Window
 from explorer.ops.nn.pooling import AvgPool2d, MaxPool2d
 from explorer.plan.codegen.elements import BOOLEAN, TYPES, expression_obstacle, suffix
 from explorer.plan.codegen.indexing import Strides
-from explorer.plan.codegen.kernel_code import PIXEL_BY_PIXEL, KernelCode, KernelSpec, Obstacle
+from explorer.plan.codegen.kernel_code import PIXEL_BY_PIXEL, KernelCode, KernelSpec, Obstacle, OperandCopy
 from explorer.plan.codegen.kernel_text import KernelText, counted
 from explorer.plan.codegen.values import Values
 
@@ -195,18 +195,17 @@ class _Writer:
         if self._loop == "columns":
             band = _band(self._window, self._result.shape)
             row, length = band.rows * columns, math.prod(self._result.shape[:2]) * band.number
-        packed = [
-            (index, order) for index, read in enumerate(reads) if (order := self._orders.get(read.uid)) == _FILTERS_LAST
-        ]
+        packed = [index for index, read in enumerate(reads) if self._orders.get(read.uid) == _FILTERS_LAST]
+        strides = [() if index in packed else self._strides(read) for index, read in enumerate(reads)]
         return KernelCode(
             self._kernel.name,
             text.ended(),
             text.lines,
             reads,
-            tuple([self._strides(read) for read in (*reads, self._result)]),
+            (*strides, self._strides(self._result)),
             length,
             row,
-            packed=tuple(packed),
+            packed=tuple([OperandCopy(index, _FILTERS_LAST) for index in packed]),
         )
 
     def _is_array(self, index: int) -> bool:

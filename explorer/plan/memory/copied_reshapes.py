@@ -108,11 +108,10 @@ class _Layouts:
 
 def _copied_bytes(code: KernelCode, strides_of: Mapping[int, tuple[int, ...]]) -> int:
     """Return the number of bytes of operands that are copied because the code requires another memory layout."""
-    counted = {index for index, _ in code.packed}
     total = 0
-    for index, (read, required) in enumerate(zip(code.reads, code.strides, strict=False)):
+    for read, required in zip(code.reads, code.strides, strict=False):
         strides = strides_of.get(read.uid)
-        if strides is not None and index not in counted and any(strides[axis] != step for axis, step in required):
+        if strides is not None and any(strides[axis] != step for axis, step in required):
             total += read.type.nbytes
     return total
 

@@ -265,8 +265,7 @@ class Codegen(Pass):
             reason = self.epilogue
         else:
             # C code needs no registers, only copies of operands, and the partial results in the arena.
-            copied = [*[index for index, _ in code.packed], *[each.operand for each in code.blocked]]
-            copies = sum([code.reads[index].type.nbytes for index in copied])
+            copies = sum([code.reads[each.operand].type.nbytes for each in code.packed])
             cost = kernel.cost._replace(workspace=kernel.cost.scratch + copies)
             kernel = replace(kernel, cost=cost)
         graph.decide(self.rule, reason, facts, kernel.nodes)

@@ -12,7 +12,8 @@ import numpy as np
 
 from explorer.core.types.device import cpu
 from explorer.core.types.tensor_type import Array
-from explorer.plan.codegen.kernel_code import Blocked, KernelCode
+from explorer.plan.codegen.indexing import distances
+from explorer.plan.codegen.kernel_code import KernelCode, OperandCopy
 from explorer.plan.schedule.schedule import Kernel
 from explorer.run.kernels.elementwise_chain import flattened
 from explorer.run.kernels.runners import BoundStep, Runner, Values, run_all
@@ -125,11 +126,11 @@ class NativeKernel:
 
     def _copied(self, given: list[Array]) -> list[Array]:
         arrays = []
-        blocked = {each.operand: each for each in self._code.blocked}
+        packed = {each.operand: each for each in self._code.packed}
         for index, (array, strides) in enumerate(zip(given, self._code.strides, strict=True)):
             kept = self._kept.get(index)
             if kept is None:
-                kept = in_blocks(array, blocked[index]) if index in blocked else arranged(array, strides)
+                kept = packed_copy(array, packed[index]) if index in packed else arranged(array, strides)
                 if kept is not array and index in self._constants:
                     self._kept[index] = kept
             arrays.append(kept)
@@ -183,13 +184,15 @@ def arranged(array: Array, required: Sequence[tuple[int, int]]) -> Array:
     return copy
 
 
-def in_blocks(array: Array, blocked: Blocked) -> Array:
-    """Return a copy of a matrix in blocks of 64 bytes of columns, the last of which is filled with zeros."""
-    if blocked.pack is not None:
-        array = blocked.pack(array)
-    array = array.transpose(blocked.order)
-    count, columns = math.prod(array.shape[: blocked.stacked]), array.shape[-1]
-    rows, block = math.prod(array.shape[blocked.stacked : -1]), 64 // array.itemsize
+def packed_copy(array: Array, packed: OperandCopy) -> Array:
+    """Return an operand in its packed layout. The last block of columns is filled with zeros."""
+    if packed.transform is not None:
+        array = packed.transform(array)
+    if not packed.has_blocks:
+        return arranged(array, distances(array.shape, packed.order))
+    array = array.transpose(packed.order)
+    count, columns = math.prod(array.shape[: packed.stacked]), array.shape[-1]
+    rows, block = math.prod(array.shape[packed.stacked : -1]), 64 // array.itemsize
     filled = np.zeros((count, rows, -(-columns // block), block), array.dtype)
     filled.reshape(count, rows, -1)[:, :, :columns] = array.reshape(count, rows, columns)
     shape = (count, filled.shape[2], rows, block)

@@ -15,11 +15,11 @@ import numpy as np
 from explorer.core.ir.expr import Expr
 from explorer.core.ir.tensor import Tensor
 from explorer.core.types.tensor_type import Array, TensorType
-from explorer.plan.codegen.kernel_code import Blocked, StepFunction, StepsCode
+from explorer.plan.codegen.kernel_code import OperandCopy, StepFunction, StepsCode
 from explorer.plan.codegen.steps import keeps_rows
 from explorer.run.kernels.runners import Runner, Values, single
 from explorer.run.native.library import Function, Library
-from explorer.run.native.native_kernel import in_blocks
+from explorer.run.native.native_kernel import packed_copy
 from explorer.run.runtime.memory import allocate
 
 _STEPS = 4096
@@ -174,7 +174,7 @@ class _Memory:
         self._computed: dict[int, Array] = {}
         self._products: dict[int, tuple[list[Array], _Part]] = {}
         self._constants = constants
-        self._blocked: dict[int, Array] = {}
+        self._packed: dict[int, Array] = {}
         """uid → copy of a matrix in blocks of columns"""
         self._states: list[Array] = []
         self._outputs: list[Array] = []
@@ -191,7 +191,7 @@ class _Memory:
         for memory, state in zip(self._states, states, strict=True):
             memory[0] = state
         self._arrays = {**self._computed, **arrays}
-        self._blocked = {uid: copy for uid, copy in self._blocked.items() if uid in self._constants}
+        self._packed = {uid: copy for uid, copy in self._packed.items() if uid in self._constants}
         for node, sequence, axis in zip(self._elements, sequences, scan.axes, strict=True):
             self._arrays[node.uid] = _steps_first(sequence, axis)
         self._outputs = [
@@ -208,11 +208,11 @@ class _Memory:
             array = self._arrays[node.uid] = self._computed[node.uid] = allocate(node.tensor_type)
         return array
 
-    def in_blocks(self, node: Expr, blocked: Blocked) -> Array:
-        """Return a copy of a matrix in blocks of columns, which is kept for later runs if the matrix is constant."""
-        copy = self._blocked.get(node.uid)
+    def packed(self, node: Expr, packed: OperandCopy) -> Array:
+        """Return the packed copy of a matrix, which is kept for later runs if the matrix is constant."""
+        copy = self._packed.get(node.uid)
         if copy is None:
-            copy = self._blocked[node.uid] = in_blocks(self.array(node), blocked)
+            copy = self._packed[node.uid] = packed_copy(self.array(node), packed)
         return copy
 
     def target(self, target: Expr | int) -> Array:
@@ -272,8 +272,8 @@ class _Layout:
     def addresses(self, memory: _Memory, steps: range) -> Array:
         """Return a row of addresses for each step."""
         arrays = [*map(memory.array, self.function.reads), *map(memory.target, self.function.writes)]
-        for blocked in self.function.blocked:
-            arrays[blocked.operand] = memory.in_blocks(self.function.reads[blocked.operand], blocked)
+        for packed in self.function.packed:
+            arrays[packed.operand] = memory.packed(self.function.reads[packed.operand], packed)
         first = np.array([array.__array_interface__["data"][0] for array in arrays], np.intp)
         if self._table is None or steps != self._steps:
             number = np.arange(steps.start, steps.stop, dtype=np.intp)[:, None]
