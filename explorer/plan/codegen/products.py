@@ -60,6 +60,47 @@ _ELEMENT = 16
 """number of products that take as long as an elementwise kernel takes for one element"""
 _FILTERS_LAST = (2, 3, 1, 0)
 """order of the axes of filters (O, C, h, w) in the matrix"""
+
+
+def product_code(kernel: KernelSpec) -> KernelCode | None:
+    """Return the C code of a product and the operations on its result; None if BLAS computes the product."""
+    if not _has_code(kernel) or _is_small(kernel):
+        return None
+    rows, matrix = kernel.operands(kernel.nodes[0])
+    is_read = rows.uid in _read_by_others(kernel)
+    if not _is_matmul(kernel) and tuple(kernel.order) != PIXEL_BY_PIXEL:
+        return None if is_read and rows.uid in kernel.channels_last else planes_code(kernel)
+    product = _product_of(kernel)
+    if product is None or (is_read and (product.band is not None or _has_strides(rows, matrix, kernel))):
+        return None
+    return None if _is_faster_in_blas(product, kernel) else _Writer(kernel, product).code()
+
+
+def _has_code(kernel: KernelSpec) -> bool:
+    """Return whether there is code of the operations and dtypes of a kernel that begins with a product of two arrays.
+
+    No other operation can read the matrix, which may be passed as a copy in blocks.
+    """
+    anchor, *others = kernel.nodes
+    if type(anchor.operation) not in _OPERATIONS:  # subclasses have their own kernels
+        return False
+    operands, dtype = kernel.operands(anchor), anchor.dtype
+    if dtype not in TYPES or dtype == BOOLEAN or any(operand.dtype != dtype for operand in operands):
+        return False
+    if len({operand.uid for operand in operands}) < 2 or any(isinstance(each.operation, Full) for each in operands):
+        return False
+    if any(expression_obstacle(node, kernel.operands(node)) for node in others):
+        return False
+    return operands[1].uid not in _read_by_others(kernel)
+
+
+def _read_by_others(kernel: KernelSpec) -> set[int]:
+    """Return the uids of the operands of the operations on the product."""
+    return {operand.uid for node in kernel.nodes[1:] for operand in kernel.operands(node)}
+
+
+# -- the choice between this code and BLAS -----------------------------------------------------------------------------
+
 _FLOPS = 1 << 10
 """minimum number of operations on numbers: for fewer, calling C code takes as long as calling BLAS"""
 _FEW_ROWS = 4
@@ -81,6 +122,51 @@ _COPIED, _GATHERED = 8_000.0, 2_500.0
 """numbers of a matrix and of a transposed matrix that are copied in blocks in 1 µs"""
 _BLAS_COPIES = 16
 """minimum number of rows for which BLAS copies a transposed matrix, too"""
+
+
+def _is_small(kernel: KernelSpec) -> bool:
+    """Return whether a product consists of so few operations that calling the code takes most of the time."""
+    anchor = kernel.nodes[0]
+    rows, matrix = kernel.operands(anchor)
+    depth = rows.shape[-1] if _is_matmul(kernel) else math.prod(matrix.shape[1:])
+    return 2 * anchor.tensor_type.size * depth < _FLOPS
+
+
+def _is_faster_in_blas(product: _Product, kernel: KernelSpec) -> bool:
+    """Return whether BLAS computes a product that is not small faster than the code.
+
+    BLAS is faster for few rows of a matrix that varies, for filters of Winograd's method that vary, for many long rows,
+    and for large transposed rows. For stacks, and matrices that each call copies, it is faster if its estimate is.
+    """
+    rows, matrix = kernel.operands(kernel.nodes[0])
+    count, varies = product.images * product.rows, _varies(matrix, kernel)
+    if varies and (count < _FEW_ROWS or product.winograd is not None):
+        return True
+    if product.read.length >= _DEPTH and count >= _MANY_ROWS:
+        return True
+    if product.read.stride > 1 and rows.type.nbytes > _TRANSPOSED:
+        return True
+    return (product.is_stack or _is_copied(matrix, kernel)) and not _pays(product, kernel)
+
+
+def _pays(product: _Product, kernel: KernelSpec) -> bool:
+    """Return whether computing whole tiles, of copies of matrices that are not stored so, is faster than BLAS."""
+    matrix = kernel.operands(kernel.nodes[0])[1]
+    rows, (depth, columns) = product.rows, matrix.shape[-2:]
+    wide, tall = -(-columns // _block(matrix)) * _block(matrix), -(-rows // _TILE_ROWS) * _TILE_ROWS
+    copying, is_adjacent = 0.0, _apart(matrix, kernel)[-1] == 1
+    if _is_copied(matrix, kernel):
+        copying = depth * columns / (_COPIED if is_adjacent else _GATHERED)
+    if depth * wide * matrix.dtype.itemsize > (_BAND if copying else _IN_PLACE):
+        return False
+    blas = 2 * rows * depth * columns / _RATE
+    if not is_adjacent and rows >= _BLAS_COPIES:
+        blas += copying
+    calls = _BLAS_CALL * min(len(kernel.nodes), 2)
+    return product.images * (copying + 2 * tall * depth * wide / _RATE) < calls + product.images * blas
+
+
+# -- products ----------------------------------------------------------------------------------------------------------
 
 
 class _Rows(NamedTuple):
@@ -164,45 +250,12 @@ class _Product(NamedTuple):
         return self.band if self.band is not None and self.band.is_winograd else None
 
 
-def product_code(kernel: KernelSpec) -> KernelCode | None:
-    """Return the C code of a product and the operations on its result; None if BLAS computes the product.
-
-    BLAS computes products with few operations, stacks with other stacks that are broadcast, large matrices that vary
-    unless they can be read where they are, products of many long rows, and convolutions with dilation or groups that
-    are stored pixel by pixel.
-    """
-    anchor, *others = kernel.nodes
-    if type(anchor.operation) not in _OPERATIONS:  # subclasses have their own kernels
-        return None
-    operands, dtype = kernel.operands(anchor), anchor.dtype
-    if dtype not in TYPES or dtype == BOOLEAN or any(operand.dtype != dtype for operand in operands):
-        return None
-    if len({operand.uid for operand in operands}) < 2 or any(isinstance(each.operation, Full) for each in operands):
-        return None
-    used = {operand.uid for node in others for operand in kernel.operands(node)}
-    if operands[1].uid in used or any(expression_obstacle(node, kernel.operands(node)) for node in others):
-        return None
-    depth = operands[0].shape[-1] if isinstance(anchor.operation, Matmul) else math.prod(operands[1].shape[1:])
-    if 2 * anchor.tensor_type.size * depth < _FLOPS:
-        return None
-    if isinstance(anchor.operation, Conv2d) and tuple(kernel.order) != PIXEL_BY_PIXEL:
-        is_read_twice = operands[0].uid in kernel.channels_last and operands[0].uid in used
-        return None if is_read_twice else planes_code(kernel)
-    product = _product_of(kernel)
-    if product is None:
-        return None
-    if operands[0].uid in used and (product.band is not None or _has_strides(operands[0], operands[1], kernel)):
-        return None
-    if _varies(operands[1], kernel) and product.images * product.rows < _FEW_ROWS:
-        return None
-    if product.read.length >= _DEPTH and product.images * product.rows >= _MANY_ROWS:
-        return None
-    if (product.is_stack or _is_copied(operands[1], kernel)) and not _pays(product, kernel):
-        return None
-    return _Writer(kernel, product).code()
-
-
 def _product_of(kernel: KernelSpec) -> _Product | None:
+    """Return the product that a kernel begins with; None if the code cannot read its operands.
+
+    The code reads no stacks that are broadcast, no windows with dilation or in groups, and no lines of windows whose
+    pixels do not fit into a band.
+    """
     anchor = kernel.nodes[0]
     left, right = kernel.operands(anchor)
     if isinstance(anchor.operation, Conv2d):
@@ -219,8 +272,6 @@ def _product_of_windows(kernel: KernelSpec, operation: Conv2d, images: Expr, fil
     columns, rows, across = kernel.nodes[0].shape[1:]
     is_winograd = isinstance(operation, WinogradConv2d)
     if is_winograd:
-        if _varies(filters, kernel):
-            return None
         rows, across, h, w, down, right = -(-rows // 2), -(-across // 2), 4, 4, 2, 2
     band = None
     if is_winograd or images.uid not in kernel.channels_last or any((above, below, before, after)):
@@ -234,10 +285,6 @@ def _product_of_windows(kernel: KernelSpec, operation: Conv2d, images: Expr, fil
     return _Product(count, rows * across, columns, read, band)
 
 
-def _varies(node: Expr, kernel: KernelSpec) -> bool:
-    return node.uid not in kernel.constants
-
-
 def _product_of_matrices(kernel: KernelSpec, left: Expr, right: Expr) -> _Product | None:
     if min(len(left.shape), len(right.shape)) < 2:
         return None
@@ -249,14 +296,16 @@ def _product_of_matrices(kernel: KernelSpec, left: Expr, right: Expr) -> _Produc
     if left.shape[:-2] != right.shape[:-2]:
         return None
     *_, down, along = _apart(left, kernel)
-    if along > 1 and left.type.nbytes > _TRANSPOSED:
-        return None
     stacked = math.prod(outer)
     return _Product(stacked, rows, columns, _rows_of_matrix(rows, depth, down, along), is_stack=stacked > 1)
 
 
 def _rows_of_matrix(rows: int, depth: int, right: int, stride: int) -> _Rows:
     return _Rows(rows, rows * depth, right, 1, 0, depth, stride, depth)
+
+
+def _varies(node: Expr, kernel: KernelSpec) -> bool:
+    return node.uid not in kernel.constants
 
 
 def _apart(node: Expr, kernel: KernelSpec) -> tuple[int, ...]:
@@ -284,23 +333,6 @@ def _has_strides(left: Expr, right: Expr, kernel: KernelSpec) -> bool:
 
 def _is_matmul(kernel: KernelSpec) -> bool:
     return isinstance(kernel.nodes[0].operation, Matmul)
-
-
-def _pays(product: _Product, kernel: KernelSpec) -> bool:
-    """Return whether computing whole tiles, of copies of matrices that are not stored so, is faster than BLAS."""
-    matrix = kernel.operands(kernel.nodes[0])[1]
-    rows, (depth, columns) = product.rows, matrix.shape[-2:]
-    wide, tall = -(-columns // _block(matrix)) * _block(matrix), -(-rows // _TILE_ROWS) * _TILE_ROWS
-    copying, is_adjacent = 0.0, _apart(matrix, kernel)[-1] == 1
-    if _is_copied(matrix, kernel):
-        copying = depth * columns / (_COPIED if is_adjacent else _GATHERED)
-    if depth * wide * matrix.dtype.itemsize > (_BAND if copying else _IN_PLACE):
-        return False
-    blas = 2 * rows * depth * columns / _RATE
-    if not is_adjacent and rows >= _BLAS_COPIES:
-        blas += copying
-    calls = _BLAS_CALL * min(len(kernel.nodes), 2)
-    return product.images * (copying + 2 * tall * depth * wide / _RATE) < calls + product.images * blas
 
 
 def _block(node: Expr) -> int:
