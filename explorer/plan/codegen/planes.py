@@ -26,6 +26,7 @@ from explorer.plan.codegen.indexing import distances
 from explorer.plan.codegen.kernel_code import PIXEL_BY_PIXEL, KernelCode, KernelSpec, OperandCopy
 from explorer.plan.codegen.kernel_text import KernelText, counted
 from explorer.plan.codegen.operands import Operands
+from explorer.plan.codegen.tiling import BAND_BYTES, BLOCK_BYTES, ELEMENT, PARTS, WHOLE_ROWS
 from explorer.plan.codegen.values import Values
 
 _TAKEN = frozenset(
@@ -38,22 +39,12 @@ _TAKEN = frozenset(
 _ROW_BY_ROW = (0, 1, 2, 3)
 _CHANNELS_LAST = (0, 2, 3, 1)
 """order of the axes of filters (O, C, h, w) in the copy that the code reads"""
-_BLOCK_BYTES = 64
-"""size of a block of columns, as in products.c"""
-_ROWS = 24
-"""a multiple of the number of rows of a tile on each machine"""
-_BAND = 1 << 18
-"""maximum number of bytes of a band, which is on the thread's stack; the second cache holds it"""
 _SUMS = 1 << 13
 """maximum number of bytes of the sums of a filter for a band, unless a row of windows has more"""
-_PARTS = 4
-"""minimum number of parts that threads can share"""
 _FEW = 4
 """minimum number of windows, and of filters of one pixel: for fewer, BLAS is faster, since it reads each number once"""
 _WINOGRAD = (128, 784)
 """numbers of channels and windows from which on Winograd's method is faster in NumPy than all products in C"""
-_WORK = 16
-"""number of products that take as long as an elementwise kernel takes for one element"""
 
 
 class _Band(NamedTuple):
@@ -128,9 +119,9 @@ def _largest_band(window: Window, windows: tuple[int, int], channels: int, items
     """Return the largest of equal bands that fit into the cache; None if a row of windows does not."""
     rows, across = windows
     for count in range(1, rows + 1):
-        band = _band(window, -(-rows // count), across, _BLOCK_BYTES // itemsize)
+        band = _band(window, -(-rows // count), across, BLOCK_BYTES // itemsize)
         has_few_sums = band.length * itemsize <= _SUMS or band.rows == 1
-        if has_few_sums and channels * band.plane * itemsize <= _BAND:
+        if has_few_sums and channels * band.plane * itemsize <= BAND_BYTES:
             return band
     return None
 
@@ -153,8 +144,8 @@ class _Writer:
         """number of filters in a group"""
         self._bands = -(-rows // band.rows)
         """number of bands of an image"""
-        few = self._number * self._bands < _PARTS
-        self._section = -(-self._rows // (_PARTS * _ROWS)) * _ROWS if few else self._rows
+        few = self._number * self._bands < PARTS
+        self._section = -(-self._rows // (PARTS * WHOLE_ROWS)) * WHOLE_ROWS if few else self._rows
         """number of filters that a part computes"""
         self._sections = -(-self._rows // self._section)
         """number of sections into which threads divide the filters of a group"""
@@ -191,7 +182,7 @@ class _Writer:
         text.add(f"const int64_t place = {channel} * {rows} + row;")
         self._finish()
         length = self._number * self._bands * self._sections
-        work = self._anchor.tensor_type.size * size // _WORK
+        work = self._anchor.tensor_type.size * size // ELEMENT
         index = [read.uid for read in reads].index(self._filters.uid)
         return KernelCode(
             self._kernel.name,

@@ -30,6 +30,7 @@ from explorer.plan.codegen.kernel_code import PIXEL_BY_PIXEL, KernelCode, Kernel
 from explorer.plan.codegen.kernel_text import KernelText, counted
 from explorer.plan.codegen.operands import Operands
 from explorer.plan.codegen.planes import planes_code
+from explorer.plan.codegen.tiling import BAND_BYTES, BLOCK_BYTES, ELEMENT, PARTS, WHOLE_ROWS
 from explorer.plan.codegen.values import Values
 
 _TAKEN = frozenset(
@@ -40,14 +41,8 @@ _TAKEN = frozenset(
     )
 )
 """identifiers that the code defines"""
-_BLOCK_BYTES, _WIDE = 64, 3
-"""size of a block of columns, and maximum number of blocks in a tile, as in products.c"""
-_ROWS = 24
-"""a multiple of the number of rows of a tile on each machine"""
-_BAND = 1 << 18
-"""maximum number of bytes in a band of an image, which is on the thread's stack; the second cache holds it"""
-_PARTS = 4
-"""minimum number of parts that threads can share"""
+_WIDE = 3
+"""maximum number of blocks in a tile, as in products.c"""
 _BANDS = 2
 """minimum number of bands of Winograd's method: each reads all filters"""
 _GROUP = 64
@@ -56,8 +51,6 @@ _TILES = 9 << 16
 """maximum number of bytes of numbers and products of Winograd's method, which are on the thread's stack like a band;
 with musl, the stack has 1 MB"""
 _OPERATIONS = (Matmul, Conv2d, DirectConv2d, WinogradConv2d)
-_ELEMENT = 16
-"""number of products that take as long as an elementwise kernel takes for one element"""
 _FILTERS_LAST = (2, 3, 1, 0)
 """order of the axes of filters (O, C, h, w) in the matrix"""
 
@@ -157,7 +150,7 @@ def _pays(product: _Product, kernel: KernelSpec) -> bool:
     copying, is_adjacent = 0.0, _apart(matrix, kernel)[-1] == 1
     if _is_copied(matrix, kernel):
         copying = depth * columns / (_COPIED if is_adjacent else _GATHERED)
-    if depth * wide * matrix.dtype.itemsize > (_BAND if copying else _IN_PLACE):
+    if depth * wide * matrix.dtype.itemsize > (BAND_BYTES if copying else _IN_PLACE):
         return False
     blas = 2 * rows * depth * columns / _RATE
     if not is_adjacent and rows >= _BLAS_COPIES:
@@ -277,7 +270,7 @@ def _product_of_windows(kernel: KernelSpec, operation: Conv2d, images: Expr, fil
     if is_winograd or images.uid not in kernel.channels_last or any((above, below, before, after)):
         band = _Band((height, width), channels, rows, across, (h, w), (down, right), (above, before), is_winograd)
         itemsize = images.dtype.itemsize
-        if band.lines(_BAND // itemsize) < 1 or (is_winograd and _together(band, columns, itemsize) < 1):
+        if band.lines(BAND_BYTES // itemsize) < 1 or (is_winograd and _together(band, columns, itemsize) < 1):
             return None
         width = band.columns
     line, step = width * channels, down * channels
@@ -337,7 +330,7 @@ def _is_matmul(kernel: KernelSpec) -> bool:
 
 def _block(node: Expr) -> int:
     """Return the number of columns in a block."""
-    return _BLOCK_BYTES // node.dtype.itemsize
+    return BLOCK_BYTES // node.dtype.itemsize
 
 
 def _together(band: _Band, columns: int, itemsize: int) -> int:
@@ -359,18 +352,18 @@ class _Parts(NamedTuple):
 
 def _parts_of(product: _Product, block: int) -> _Parts:
     """Return the parts of a product whose blocks have ``block`` columns."""
-    numbers, band = _BAND // _BLOCK_BYTES * block, product.band
+    numbers, band = BAND_BYTES // BLOCK_BYTES * block, product.band
     if band is not None:
         most = band.lines(numbers)
         if band.is_winograd:  # threads share bands only
             most = min(most, -(-band.down // _BANDS))
         rows = _even(band.down, max(1, most)) * band.across
     else:
-        most = 2 * numbers // (product.read.added * _ROWS)
-        rows = _even(-(-product.rows // _ROWS), max(1, most)) * _ROWS
+        most = 2 * numbers // (product.read.added * WHOLE_ROWS)
+        rows = _even(-(-product.rows // WHOLE_ROWS), max(1, most)) * WHOLE_ROWS
     bands, blocks = -(-product.rows // rows), -(-product.columns // block)
     is_whole = product.winograd is not None or product.is_stack
-    groups = _PARTS if product.images * bands < _PARTS and not is_whole else 1
+    groups = PARTS if product.images * bands < PARTS and not is_whole else 1
     columns = max(-(-blocks // groups), min(_WIDE, blocks)) * block
     return _Parts(rows, bands, columns, -(-product.columns // columns))
 
@@ -410,12 +403,12 @@ class _Writer:
                 text.add("int64_t copied = -1;")
         if self._is_copied:
             depth, whole = product.read.depth, -(-product.columns // self._block) * self._block
-            text.add(f"_Alignas({_BLOCK_BYTES}) {self._type} blocks[{depth} * {whole}];")
+            text.add(f"_Alignas({BLOCK_BYTES}) {self._type} blocks[{depth} * {whole}];")
             if not self._product.is_stack:
                 self._copy_matrix()
         self._compute_rows() if product.winograd is None else self._compute_tiles(product.winograd)
         length = product.images * parts.bands * parts.groups
-        work = self._anchor.tensor_type.size * product.read.length // _ELEMENT
+        work = self._anchor.tensor_type.size * product.read.length // ELEMENT
         index = [read.uid for read in reads].index(self._matrix.uid)
         return KernelCode(
             self._kernel.name,
