@@ -188,7 +188,7 @@ def test_view_options_are_typed_for_editor_completion() -> None:
     options, hints = set(ViewOptions.__annotations__), get_type_hints(ViewOptions)
     known = set(inspect.signature(GraphView.__init__).parameters) | set(GraphView.class_traits()) | {"source"}
     assert options <= known
-    assert set(ExploreOptions.__annotations__) - options == {"run", "record", "plan", "inputs", "compiler"}
+    assert set(ExploreOptions.__annotations__) - options == {"run", "record", "kernels", "plan", "inputs", "compiler"}
     assert (get_args(hints["theme"]), get_args(hints["direction"])) == (THEMES, DIRECTIONS)
 
 

@@ -32,6 +32,7 @@ def _chains(x: ex.Expr, whole: ex.Expr) -> dict[str, ex.Expr]:
         "rounding": ex.floor(x * 2) + ex.ceil(x) - ex.round_half_even(x * 0.5),
         "extremes": ex.maximum(x, ex.minimum(-x, 1.5)) * 2,
         "approximations": ex.gelu(x, approximate=True) + ex.silu(x) - ex.hardswish(x) * ex.leaky_relu(x),
+        "signs": ex.sign(x) * ex.softplus(x) - ex.elu(x),
         "limits": ex.clip(x, -np.inf, 2.0) + 1,
         "activations": ex.sigmoid(x) + ex.relu(x) * ex.gelu(x) - ex.erf(x) + ex.clip(x, -0.5, 6.0),
         "choices": ex.where((x > 0.5) & ex.isfinite(x), x * 2, -x),
@@ -114,7 +115,7 @@ def test_statements_and_functions_are_correct_c(name: str, tmp_path: Path, compi
     "build",
     [
         lambda x: x.astype(np.float16) * 2,
-        lambda x: ex.sign(x) * 2,
+        lambda x: ex.copysign(2.0, x) * 2,
         lambda x: (x * 2).astype(np.int32) + 1,
     ],
 )
