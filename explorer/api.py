@@ -361,7 +361,7 @@ def _explore(
         _check_recording(what)
         return ExpressionView(what, **options)
     check_options(options, *_PLANNED)
-    fresh_plan = EvalPlan(**{"record": record, "kernels": kernels, **(plan or {})})
+    fresh_plan = _fresh_plan(record, kernels, plan or {})
     for leaf in leaves:
         fresh_plan.register(leaf)
     with preview(**options):
@@ -369,6 +369,19 @@ def _explore(
     if run:
         fresh_plan.eval()
     return _view(fresh_plan, options)
+
+
+def _fresh_plan(record: RecordOption, kernels: Kernels, further: Mapping[str, Any]) -> EvalPlan:
+    """Return a plan with options of ``explore``; raise OperandError if ``further`` contains another value of one."""
+    options = {"record": record, "kernels": kernels}
+    for name, value in options.items():
+        if value not in (_PLANNED[name], further.get(name, value)):
+            raise OperandError(
+                f"explore with {name}={value!r} and plan={{{name!r}: {further[name]!r}}}",
+                rule="an option may be given only once",
+                fix=f"{name}={value!r}",
+            )
+    return EvalPlan(**{**options, **further})
 
 
 def _check_recording(recording: Recording) -> None:
@@ -454,7 +467,7 @@ def explore_layer(
     check_options(options, *_PLANNED, "inputs")
     expanded = expand(layer, inputs)
     title = f"{layer.name} · {type(layer).__name__}"
-    fresh_plan = EvalPlan(**{"record": record, "kernels": kernels, "title": title, **(plan or {})})
+    fresh_plan = _fresh_plan(record, kernels, {"title": title, **(plan or {})})
     for root in (*expanded.outputs.values(), *expanded.gradients.values()):
         fresh_plan.register(root)
     with preview(**options):

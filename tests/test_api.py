@@ -244,6 +244,8 @@ def test_a_view_is_planned_with_compiled_kernels(name: str) -> None:
 def test_options_of_a_plan_are_options_of_views(program: tuple[ex.Expr, ex.Expr]) -> None:
     view: Any = ex.explore(program[1], plan={"record": "times", "kernels": "native"}, run=False)
     assert "codegen" in [stage.name for stage in view.recording.stages]
+    with pytest.raises(OperandError, match="only once"):
+        ex.explore(program[1], kernels="native", plan={"kernels": "numpy"})
 
 
 @pytest.mark.spec("V-14")
