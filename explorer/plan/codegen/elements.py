@@ -33,7 +33,7 @@ BOOLEAN = np.dtype(np.bool_)
 
 
 def functions_for(code: str) -> str:
-    """Return the C functions for ``code``; those of rows and products only of dtypes for which it calls any.
+    """Return the C functions for ``code``; functions of rows and products only for the dtypes that it calls.
 
     The compiler would take 5 ms to read the others.
     """

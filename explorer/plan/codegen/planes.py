@@ -2,9 +2,9 @@
 
 Such a convolution is a product of filters and windows: the rows are the filters, and the columns are the windows. A
 band of rows of windows is computed at once, from a copy of the pixels that it covers, with padding, channel by channel.
-In the copy, the pixels that adjacent windows read are adjacent numbers, and so are those of windows in the next row,
-after some numbers whose sums are not used. With strides, the rows and columns that have the same remainder are
-together. So a tile's columns are adjacent numbers at a place of the copy for each pixel of the window.
+In the copy, the pixels that adjacent windows read are adjacent numbers, and so are the pixels of windows in the next
+row, after some numbers whose sums are not used. With strides, the rows and columns that have the same remainder are
+together. So a tile's columns are adjacent numbers at an offset in the copy for each pixel of the window.
 
 The sums of some filters for a band stay in the cache for the other operations. They are added in the order of the
 pixels first and of the channels second. Threads divide the images, the groups of channels and the bands, and if there
@@ -32,7 +32,7 @@ from explorer.plan.codegen.values import Values
 _TAKEN = frozenset(
     re.findall(
         r"\w+",
-        "part image group left right top bottom band sums places tile numbers channel row place copied least ROWS",
+        "part image group left right top bottom band sums offsets tile numbers channel row position copied least ROWS",
     )
 )
 """identifiers that the code defines"""
@@ -65,7 +65,7 @@ class _Band(NamedTuple):
 
     @property
     def plane(self) -> int:
-        """Distance of two channels: an odd number of blocks, so that they are in different places of the cache."""
+        """Distance of two channels: an odd number of blocks, so that they are in different sets of the cache."""
         return (-(-math.prod(self.phases) * self.lines * self.columns // self.block) | 1) * self.block
 
     @property
@@ -73,15 +73,15 @@ class _Band(NamedTuple):
         """Number of adjacent sums of a filter, a multiple of a block."""
         return -(-((self.rows - 1) * self.columns + self.across) // self.block) * self.block
 
-    def places(self, window: Window) -> list[int]:
-        """Return the place of each pixel of the first window in a channel."""
+    def offsets(self, window: Window) -> list[int]:
+        """Return the offset of each pixel of the first window in a channel."""
         (h, w), (down, across), (gap_down, gap_across) = window.size, window.strides, window.dilation
-        places = []
+        offsets = []
         for row in range(0, h * gap_down, gap_down):
             for column in range(0, w * gap_across, gap_across):
                 phase = row % down * self.phases[1] + column % across
-                places.append((phase * self.lines + row // down) * self.columns + column // across)
-        return places
+                offsets.append((phase * self.lines + row // down) * self.columns + column // across)
+        return offsets
 
 
 def _band(window: Window, rows: int, across: int, block: int) -> _Band:
@@ -163,8 +163,8 @@ class _Writer:
         """Return the code."""
         text, band, kind, reads = self._text, self._band, self._type, self._values.reads
         depth, rows = self._filters.shape[1], self._anchor.shape[2]
-        places = band.places(self._window)
-        text.add(f"static const int64_t places[{len(places)}] = {{{', '.join(map(str, places))}}};")
+        offsets = band.offsets(self._window)
+        text.add(f"static const int64_t offsets[{len(offsets)}] = {{{', '.join(map(str, offsets))}}};")
         text.add(f"{kind} band[{depth} * {band.plane} + {band.block}], sums[ROWS * {band.length}];")
         if self._sections > 1:
             text.add("int64_t copied = -1;")
@@ -172,14 +172,14 @@ class _Writer:
         self._find_part()
         text.open(f"for (int64_t tile = {self._left}; tile < {self._right}; tile += ROWS)")
         text.add(f"const {kind} *numbers[ROWS];")
-        size = len(places) * depth
+        size = len(offsets) * depth
         text.add(f"windows_{kind}(numbers, {self._group_filters}, tile, {self._right}, {self._rows}, 0, {size});")
-        sizes = f"{len(places)}, places, {depth}, {band.plane}"
+        sizes = f"{len(offsets)}, offsets, {depth}, {band.plane}"
         text.compute(self._anchor, f"filters_{kind}(sums, {band.length}, numbers, band, {sizes});")
         text.loop("channel", f"least(tile + ROWS, {self._right})", "tile")
         text.loop("row", "bottom" if self._bands > 1 else rows, "top" if self._bands > 1 else 0)
         channel = f"({self._index} * {self._rows} + channel)" if self._number > 1 else "channel"
-        text.add(f"const int64_t place = {channel} * {rows} + row;")
+        text.add(f"const int64_t position = {channel} * {rows} + row;")
         self._finish()
         length = self._number * self._bands * self._sections
         work = self._anchor.tensor_type.size * size // ELEMENT
@@ -277,10 +277,10 @@ class _Writer:
         text, values, band = self._text, self._values, self._band
         text.add("VECTORIZE")
         text.loop("i", band.across)
-        target = f"{values.name(self._result)}[place * {band.across} + i]"
+        target = f"{values.name(self._result)}[position * {band.across} + i]"
         left = target if self._result is self._anchor else f"{self._type} {values.name(self._anchor)}"
         row = "(row - top)" if self._bands > 1 else "row"
         text.compute(self._anchor, f"{left} = sums[(channel - tile) * {band.length} + {row} * {band.columns} + i];")
-        offset = partial(self._operands.offset, row="place", column="i")
+        offset = partial(self._operands.offset, row="position", column="i")
         for node, line in values.lines(self._kernel.nodes[1:], target, offset):
             text.compute(node, line)

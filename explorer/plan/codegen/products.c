@@ -38,18 +38,18 @@ typedef f32 vector_f32 __attribute__((vector_size(VECTOR), aligned(sizeof(f32)),
 
 /* sums[r] = numbers[r] * matrix for ROWS rows, each of which consists of parts of `depth` numbers, `apart` from each other,
  * which are `stride` from each other; rows of sums are `line` numbers from each other, blocks of the matrix `block`, and
- * its rows `step`. The rows for a part begin at its place, or after those of the part before. Those `ahead` are fetched. */
+ * its rows `step`. The rows for a part begin at its offset, or after the part before. The row `ahead` is fetched. */
 #define TILE_f32(blocks)                                                                                               \
     CONTRACTED ONCE void tile##blocks##_f32(                                                                           \
         f32 *sums, int64_t line, const f32 *const *numbers, int64_t parts, int64_t apart, int64_t depth,               \
-        int64_t stride, const f32 *matrix, const int64_t *places, int64_t block, int64_t step, int64_t ahead) {        \
+        int64_t stride, const f32 *matrix, const int64_t *offsets, int64_t block, int64_t step, int64_t ahead) {        \
         CONTRACT                                                                                                       \
         vector_f32 sum[ROWS][VECTORS_f32(blocks)];                                                                     \
         const int64_t lanes = VECTOR / sizeof(f32);                                                                    \
         UNROLL(8) for (int r = 0; r < ROWS; r++)                                                                       \
             UNROLL(12) for (int v = 0; v < VECTORS_f32(blocks); v++) sum[r][v] = (vector_f32){0};                      \
         for (int64_t part = 0; part < parts; part++) {                                                                 \
-            const f32 *row[ROWS], *factors = matrix + (places ? places[part] : part * depth * step);                   \
+            const f32 *row[ROWS], *factors = matrix + (offsets ? offsets[part] : part * depth * step);                   \
             UNROLL(8) for (int r = 0; r < ROWS; r++) row[r] = numbers[r] + part * apart;                               \
             for (int64_t k = 0; k < depth * stride; k += stride, factors += step) {                                    \
                 __builtin_prefetch(factors + ahead, 0, 2);                                                             \
@@ -78,18 +78,18 @@ INLINE int64_t width_f32(int64_t left) {
 
 /* sums of a tile of `width` columns */
 INLINE void tile_f32(f32 *sums, int64_t line, const f32 *const *numbers, int64_t parts, int64_t apart, int64_t depth,
-                     int64_t stride, const f32 *matrix, const int64_t *places, int64_t block, int64_t step, int64_t width,
+                     int64_t stride, const f32 *matrix, const int64_t *offsets, int64_t block, int64_t step, int64_t width,
                      int64_t ahead) {
 #if TILED > 1
     if (width == 3 * COLUMNS_f32)
-        tile3_f32(sums, line, numbers, parts, apart, depth, stride, matrix, places, block, step, ahead);
+        tile3_f32(sums, line, numbers, parts, apart, depth, stride, matrix, offsets, block, step, ahead);
     else if (width == 2 * COLUMNS_f32)
-        tile2_f32(sums, line, numbers, parts, apart, depth, stride, matrix, places, block, step, ahead);
+        tile2_f32(sums, line, numbers, parts, apart, depth, stride, matrix, offsets, block, step, ahead);
     else
-        tile1_f32(sums, line, numbers, parts, apart, depth, stride, matrix, places, block, step, ahead);
+        tile1_f32(sums, line, numbers, parts, apart, depth, stride, matrix, offsets, block, step, ahead);
 #else
     for (int64_t i = 0; i < width / COLUMNS_f32; i++)
-        tile1_f32(sums + i * COLUMNS_f32, line, numbers, parts, apart, depth, stride, matrix + i * block, places, block,
+        tile1_f32(sums + i * COLUMNS_f32, line, numbers, parts, apart, depth, stride, matrix + i * block, offsets, block,
                   step, ahead);
 #endif
 }
@@ -102,12 +102,12 @@ ONCE void product_f32(f32 *sums, const f32 *const *numbers, int64_t parts, int64
 }
 
 /* sums of ROWS filters for `length` adjacent windows of a band, whose pixels are stored channel by channel, `plane` numbers
- * from each other; `places` are those of a window's pixels */
+ * from each other; `offsets` are the offsets of a window's pixels */
 ONCE void filters_f32(f32 *sums, int64_t length, const f32 *const *numbers, const f32 *band, int64_t pixels,
-                      const int64_t *places, int64_t channels, int64_t plane) {
+                      const int64_t *offsets, int64_t channels, int64_t plane) {
     for (int64_t column = 0, width; column < length; column += width) {
         width = width_f32(length - column);
-        tile_f32(sums + column, length, numbers, pixels, channels, channels, 1, band + column, places, COLUMNS_f32,
+        tile_f32(sums + column, length, numbers, pixels, channels, channels, 1, band + column, offsets, COLUMNS_f32,
                  plane, width, 0);
     }
 }

@@ -36,7 +36,7 @@ from explorer.plan.codegen.values import Values
 _TAKEN = frozenset(
     re.findall(
         r"\w+",
-        "part first last left right column width tile rows sums band blocks numbers image matrix place block copied "
+        "part first last left right column width tile rows sums band blocks numbers image matrix position block copied "
         "least source products count each pixel ROWS",
     )
 )
@@ -165,7 +165,7 @@ def _pays(product: _Product, kernel: KernelSpec) -> bool:
 class _Rows(NamedTuple):
     """Distances in memory, in numbers, of the rows of a product and of the numbers in a row.
 
-    A row consists of parts: those of a window are its rows of pixels.
+    A row consists of parts: the parts of a window are its rows of pixels.
     """
 
     across: int
@@ -239,7 +239,7 @@ class _Product(NamedTuple):
 
     @property
     def winograd(self) -> _Band | None:
-        """The band if its windows are those of Winograd's method."""
+        """The band if its windows are tiles of Winograd's method."""
         return self.band if self.band is not None and self.band.is_winograd else None
 
 
@@ -522,7 +522,7 @@ class _Writer:
         self._multiply()
         text.loop("row", "least(tile + ROWS, last)", "tile")
         if self._product.images > 1:
-            text.add(f"const int64_t place = image * {self._product.rows} + row;")
+            text.add(f"const int64_t position = image * {self._product.rows} + row;")
         sums, length = f"(row - tile) * {_WIDE * block}", f"least(width, {self._right} - column)"
         if self._product.columns % block == 0:
             # a constant number of elements leaves no rest after the last vector
@@ -558,7 +558,7 @@ class _Writer:
         rows, across = self._anchor.shape[2:]
         text.open(f"if (row < {rows} && right < {across})")
         image = f"image * {rows} + row" if product.images > 1 else "row"
-        text.add(f"const int64_t place = ({image}) * {across} + right;")
+        text.add(f"const int64_t position = ({image}) * {across} + right;")
         self._finish(f"pixel * {group}", str(group) if columns % group == 0 else f"least({group}, {columns} - column)")
 
     def _multiply(self) -> None:
@@ -571,11 +571,11 @@ class _Writer:
         lines = f"{read.across}, {read.down}, {read.right}"
         text.add(f"windows_{self._type}(numbers, {source}, {row}, {end}, {lines});")
         matrix = "blocks" if self._is_copied else "matrix" if self._product.is_stack else name(self._matrix)
-        place, block, step = f"{matrix} + column * {read.length}", read.length * self._block, self._block
+        offset, block, step = f"{matrix} + column * {read.length}", read.length * self._block, self._block
         if not self._is_packed and not self._is_copied:
-            place, block, step = f"{matrix} + column", self._block, _apart(self._matrix, self._kernel)[-2]
+            offset, block, step = f"{matrix} + column", self._block, _apart(self._matrix, self._kernel)[-2]
         sizes = f"{read.parts}, {read.apart}, {read.depth}, {read.stride}"
-        arguments = f"{sizes}, {place}, {block}, {step}, width, tile - first"
+        arguments = f"{sizes}, {offset}, {block}, {step}, width, tile - first"
         text.compute(self._anchor, f"product_{self._type}(sums, numbers, {arguments});")
 
     def _finish(self, sums: str, length: str) -> None:
@@ -593,7 +593,7 @@ class _Writer:
     @property
     def _place(self) -> str:
         """Row of the result."""
-        return "place" if self._product.images > 1 or self._product.winograd is not None else "row"
+        return "position" if self._product.images > 1 or self._product.winograd is not None else "row"
 
     @property
     def _column(self) -> str:

@@ -1,4 +1,4 @@
-"""Sizes that the code of products shares: those of tiles, as in products.c, and of the parts of a product."""
+"""Sizes that the code of products shares: sizes of tiles, as in products.c, and of the parts of a product."""
 
 BLOCK_BYTES = 64
 """size of a block of columns"""
